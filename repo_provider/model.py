@@ -1,0 +1,229 @@
+"""Values that never cross the wire: what the inner modules hand each other through `provider`.
+
+A path is raw repository-relative bytes with `/` between its parts. Spans are half-open 0-based byte offsets and
+always cover whole lines. Nothing here does I/O; nothing here is ever changed after it is built.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, NewType
+
+from msgspec import Struct
+
+from repo_provider.protocol import Instant, digest, format_range, line_starts, lines_span
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Path = NewType("Path", bytes)
+BlobId = NewType("BlobId", bytes)
+"""20 raw bytes of git's sha1 over a blob's header and content, also for files that git has never stored."""
+CommitId = NewType("CommitId", bytes)
+"""20 raw bytes."""
+
+
+# --- where the bytes are ---------------------------------------------------------------------------------------
+
+
+class Entry(Struct, frozen=True):
+    """One regular file of a snapshot. `executable` is git's 100755."""
+
+    blob: BlobId
+    executable: bool = False
+
+
+class Snapshot(Struct, frozen=True):
+    """Which bytes every path had: the working tree (`commit` None) or a commit's tree.
+
+    `entries` is sorted by path. `opens` and `closes` are the effective times of the commit and of the next one on
+    the line: the window that is certain for anything in it without a look at history; both None for the working
+    tree. `head` is HEAD's tree as (path -> blob) beside a working tree, None where there is no commit.
+    `skipped` counts what the snapshot names but does not serve: reason -> paths.
+    """
+
+    entries: Mapping[Path, Entry]
+    commit: CommitId | None = None
+    opens: Instant | None = None
+    closes: Instant | None = None
+    head: Mapping[Path, BlobId] | None = None
+    head_commit: CommitId | None = None
+    skipped: Mapping[str, tuple[Path, ...]] = {}
+
+
+class Span(Struct, frozen=True, order=True):
+    """Half-open byte range [start, end) of whole lines."""
+
+    start: int
+    end: int
+
+
+class Text:
+    """A file's exact bytes with its line table: the one place that turns offsets into lines and back."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    @cached_property
+    def starts(self) -> list[int]:
+        return line_starts(self.data)
+
+    @property
+    def line_count(self) -> int:
+        return len(self.starts)
+
+    def line_of(self, offset: int) -> int:
+        """1-based line that holds this byte; past the end: the last line."""
+        return max(1, bisect_right(self.starts, offset))
+
+    def lines(self, span: Span) -> tuple[int, int]:
+        """1-based inclusive lines of a non-empty span."""
+        return self.line_of(span.start), self.line_of(max(span.start, span.end - 1))
+
+    def range(self, span: Span) -> str:
+        """F17 text of a span."""
+        return format_range(*self.lines(span))
+
+    def span(self, first: int, last: int) -> Span | None:
+        """Span of 1-based inclusive lines, clamped at the end; None past the last line."""
+        found = lines_span(self.data, first, last, self.starts)
+        return None if found is None else Span(*found)
+
+    def whole_lines(self, start: int, end: int) -> Span:
+        """The smallest span of whole lines around these bytes."""
+        last = self.line_of(max(start, end - 1))
+        first = self.line_of(start)
+        return self.span(first, last) or Span(start, end)
+
+    def slice(self, span: Span) -> bytes:
+        return self.data[span.start : span.end]
+
+    def digest(self, span: Span) -> str:
+        return digest(self.slice(span))
+
+
+# --- syntax (level two) ----------------------------------------------------------------------------------------
+
+
+class Definition(Struct, frozen=True, array_like=True):
+    """A named piece of a file: a function, class, type, constant, section, ...
+
+    `span` covers whole lines from the first decorator, attribute or attached doc comment to the end of the body;
+    `head` the part of it that says what it is: those lines, the signature and the doc string. `name_at` is the byte
+    offset of the name itself. `parent` is the index in `Outline.definitions` of the enclosing definition, or -1.
+    `doc` is the doc comment or doc string, where there is one.
+    """
+
+    name: str
+    qualified: str
+    kind: str
+    span: Span
+    head: Span
+    name_at: int
+    parent: int = -1
+    doc: Span | None = None
+    test: bool = False
+
+
+class Reference(Struct, frozen=True, array_like=True):
+    """A place that uses a name. `kind` is `call`, `inherit`, `type` or `name`; `scope` the definition around it or -1.
+
+    `qualifier` is the text before the name (`os.path` in `os.path.join(...)`), "" where there is none.
+    """
+
+    name: str
+    kind: str
+    at: int
+    scope: int = -1
+    qualifier: str = ""
+
+
+class Import(Struct, frozen=True, array_like=True):
+    """One import as written: `module` is the text that names where from, `names` (name, local alias) pairs."""
+
+    module: str
+    names: tuple[tuple[str, str], ...] = ()
+    at: int = 0
+    relative: int = 0
+
+
+class Outline(Struct, frozen=True, array_like=True):
+    """What a file defines, uses and imports; a function of its bytes and language alone.
+
+    `definitions` are in order of `span.start`, outer before inner. `blocks` are the places where a long run of
+    lines is best cut: starts of statements or paragraphs, as sorted byte offsets of line starts.
+    `complete` is False where parsing was given up (`note` says why): then the outline is of plain text.
+    """
+
+    language: str
+    definitions: tuple[Definition, ...] = ()
+    references: tuple[Reference, ...] = ()
+    imports: tuple[Import, ...] = ()
+    blocks: tuple[int, ...] = ()
+    complete: bool = True
+    note: str = ""
+
+
+# --- lexical (level one) ---------------------------------------------------------------------------------------
+
+FIELDS = ("body", "names", "comments", "path", "messages")
+"""The fields that level one counts words in; `path` belongs to a path, `messages` to its history, the rest to bytes."""
+
+
+class Matches(Struct, frozen=True):
+    """What level one knows about the words of a query in one snapshot.
+
+    Rows are the snapshot's text files in path order: `paths[row]`. For field `f` and term `i`, `rows[f][i]` are the
+    rows that hold the term (int32, ascending), `counts[f][i]` how often (float64); the document frequency is their
+    number, exact under the snapshot. `lengths[f]` is each row's number of words in that field.
+    `centrality[row]` counts the other files that mention the names a file defines.
+    """
+
+    paths: tuple[Path, ...]
+    terms: tuple[str, ...]
+    rows: Mapping[str, tuple[NDArray[np.int32], ...]]
+    counts: Mapping[str, tuple[NDArray[np.float64], ...]]
+    lengths: Mapping[str, NDArray[np.float64]]
+    centrality: NDArray[np.float64]
+
+
+# --- query -> answer -------------------------------------------------------------------------------------------
+
+
+class Anchor(Struct, frozen=True):
+    """A place the host says is near: a path, maybe lines, maybe a qualified name. `uri` is the host's spelling."""
+
+    uri: str
+    path: Path
+    lines: tuple[int, int] | None = None
+    name: str | None = None
+
+
+class Candidate(Struct, frozen=True):
+    """A file that level one put forward, with its score and the parts that make it up (for `explain`)."""
+
+    path: Path
+    score: float
+    parts: Mapping[str, float] = {}
+
+
+class Hit(Struct, frozen=True):
+    """A region of a file worth answering with, before it is cut to a budget.
+
+    `kind` is the frame kind. `name` is the qualified name where the region is exactly a definition (`snippet`,
+    `doc`) or its head (`symbol`), and `ordinal` tells definitions of one name apart in file order. `focus` are the
+    best lines inside the region as a span: what to keep when it does not fit whole.
+    """
+
+    path: Path
+    kind: str
+    span: Span
+    score: float
+    name: str | None = None
+    ordinal: int = 0
+    focus: Span | None = None
+    enclosing: str | None = None
+    parts: Mapping[str, float] = {}
