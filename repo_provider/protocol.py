@@ -119,7 +119,7 @@ class FrameId(Struct, frozen=True, omit_defaults=True):
 
     provider_id: NonEmpty
     frame_id: NonEmpty
-    content_digest: str | None | UnsetType = UNSET
+    content_digest: str | UnsetType | None = UNSET
 
 
 Status: TypeAlias = Literal["valid", "stale", "gone", "unknown"]
@@ -196,13 +196,7 @@ def parse_instant(text: str) -> Instant:
     if match is None:
         raise BadRequest("as_of is not a YYYY-MM-DDTHH:MM:SSZ timestamp", reason="invalid_time")
     year, month, day, hour, minute, second = (int(group) for group in match.groups())
-    if (
-        not 1 <= month <= 12
-        or not 1 <= day <= _days_in(year, month)
-        or hour > 23
-        or minute > 59
-        or second > 60
-    ):
+    if not 1 <= month <= 12 or not 1 <= day <= _days_in(year, month) or hour > 23 or minute > 59 or second > 60:
         raise BadRequest("as_of is not a date of the calendar", reason="invalid_time")
     shifted = date(year or 400, month, day).toordinal() - (0 if year else 146_097)  # date knows no year 0
     return Instant((shifted - _EPOCH_ORDINAL) * 86_400 + hour * 3_600 + minute * 60 + second)
@@ -244,9 +238,7 @@ def parse_range(text: str) -> tuple[int, int] | None:
 
 
 def _line_number(digits: str) -> int:
-    return (
-        int(digits) if len(digits) < 19 else 10**18
-    )  # unbounded on the wire; past any file's end all are alike
+    return int(digits) if len(digits) < 19 else 10**18  # unbounded on the wire; past any file's end all are alike
 
 
 def line_starts(data: bytes) -> list[int]:
@@ -259,9 +251,7 @@ def line_starts(data: bytes) -> list[int]:
     return starts
 
 
-def lines_span(
-    data: bytes, first: int, last: int, starts: Sequence[int] | None = None
-) -> tuple[int, int] | None:
+def lines_span(data: bytes, first: int, last: int, starts: Sequence[int] | None = None) -> tuple[int, int] | None:
     """Byte span [start, end) of 1-based lines, the end clamped to the last line (F17).
 
     None where the first line lies past the end: such a range addresses nothing.
