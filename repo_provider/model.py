@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, NewType
+from typing import TYPE_CHECKING, Literal, NewType, TypeAlias
 
 from msgspec import Struct
 
-from repo_provider.protocol import Instant, digest, format_range, line_starts, lines_span
+from repo_provider.protocol import Digest, Instant, digest, format_range, line_starts, lines_span
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,11 +61,22 @@ class Span(Struct, frozen=True, order=True):
     end: int
 
 
-class Text:
-    """A file's exact bytes with its line table: the one place that turns offsets into lines and back."""
+Fidelity: TypeAlias = Literal["exact", "normalized"]
+"""Whether a frame's content is the file's bytes themselves, or those bytes decoded into another encoding."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+
+class Text:
+    """A file's exact bytes with its line table: the one place that turns offsets into lines and back.
+
+    `raw` are the bytes as they lie on disk or in git; `data` is what every offset, span and line is of. The two are
+    one object, but for a file that a byte order mark says is UTF-16 or UTF-32: there `data` is the same text as
+    UTF-8 (without the mark), and `transcoded` is True. Analysis is always of `data`.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.data = _transcoded(raw)
+        self.transcoded = self.data is not raw
 
     @cached_property
     def starts(self) -> list[int]:
@@ -101,8 +112,43 @@ class Text:
     def slice(self, span: Span) -> bytes:
         return self.data[span.start : span.end]
 
-    def digest(self, span: Span) -> str:
+    def digest(self, span: Span) -> Digest:
         return digest(self.slice(span))
+
+    def content(self, span: Span) -> tuple[str, Fidelity]:
+        """The span as text. Bytes that are not UTF-8 are read as latin-1, where every byte is a character."""
+        data = self.slice(span)
+        try:
+            return data.decode("utf-8"), "normalized" if self.transcoded else "exact"
+        except UnicodeDecodeError:
+            return data.decode("latin-1"), "normalized"
+
+    def content_digest(self, span: Span) -> Digest:
+        """D1: of the content's UTF-8 bytes, which are the file's own where the content is exact."""
+        return digest(self.content(span)[0].encode("utf-8")) if self._mixed else self.digest(span)
+
+    def cited(self, span: Span) -> tuple[str | None, Digest]:
+        """F17 range and F5 digest of the file's bytes behind a span; a transcoded file is cited whole."""
+        return (None, digest(self.raw)) if self.transcoded else (self.range(span), self.digest(span))
+
+    @cached_property
+    def _mixed(self) -> bool:
+        """Whether some bytes are not UTF-8."""
+        try:
+            self.data.decode("utf-8")
+        except UnicodeDecodeError:
+            return True
+        return False
+
+
+_MARKS = ((b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+
+
+def _transcoded(raw: bytes) -> bytes:
+    for mark, encoding in _MARKS:
+        if raw.startswith(mark):
+            return raw.decode(encoding, "replace").encode("utf-8")
+    return raw
 
 
 # --- syntax (level two) ----------------------------------------------------------------------------------------
@@ -200,6 +246,48 @@ class Anchor(Struct, frozen=True):
     path: Path
     lines: tuple[int, int] | None = None
     name: str | None = None
+
+
+class Name(Struct, frozen=True, order=True):
+    """A definition the question names: the parts of `Rack::Response` or `os.path.join` as written, outermost first."""
+
+    parts: tuple[str, ...]
+    weight: float = 1.0
+
+
+class Place(Struct, frozen=True, order=True):
+    """A file the question's own text mentions, as written there (any prefix may be foreign), with a line or 0."""
+
+    path: Path
+    line: int = 0
+    weight: float = 1.0
+
+
+class Plan(Struct, frozen=True):
+    """What a query asks for, in the terms the inner modules count in.
+
+    `terms` (sorted, see `words`) and `weights` are parallel.
+    `phrases` are literal pieces of text in lower case. `single` says that the question is nothing but one name.
+    `wanted` are the traits of files the question asks for by word ("test", "docs", "example", ...): they are not
+    demoted. `kinds` are the kinds to answer with, all that we serve when `mixed`. `history` says that the question
+    asks why, when or by whom. `notes` name what was not understood.
+    """
+
+    terms: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()
+    names: tuple[Name, ...] = ()
+    places: tuple[Place, ...] = ()
+    phrases: tuple[bytes, ...] = ()
+    single: bool = False
+    wanted: frozenset[str] = frozenset()
+    kinds: tuple[str, ...] = ()
+    mixed: bool = True
+    history: bool = False
+    anchors: tuple[Anchor, ...] = ()
+    as_of: Instant | None = None
+    max_frames: int = 0
+    max_tokens: int = 0
+    notes: tuple[str, ...] = ()
 
 
 class Candidate(Struct, frozen=True):
