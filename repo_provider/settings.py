@@ -1,0 +1,255 @@
+"""What was typed, and what it means: every option once, for every edge.
+
+`OPTIONS` feeds the command line's `--help`, the table in the README and the small parser that `serve` uses before
+any command-line framework is imported. `Typed` holds the words as they came; `resolve` turns them into `Settings`
+with the defaults chosen, paths absolute and numbers checked. The environment and the current directory come in as
+arguments: nobody below `cli` and `__main__` reads them. Nothing here opens a repository or a store.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from repo_provider.errors import BadRequest
+from repo_provider.protocol import Instant, parse_instant
+
+# --- what can be typed -----------------------------------------------------------------------------------------
+
+
+class Option(Struct, frozen=True):
+    """One option: `flags` as typed, `field` of `Typed` it fills. A switch has no `metavar` and takes no value."""
+
+    flags: tuple[str, ...]
+    field: str
+    metavar: str
+    help: str
+
+
+OPTIONS = (
+    Option(("-C",), "path", "PATH", "Serve the repository that encloses PATH (default: the current directory)."),
+    Option(
+        ("--ref",),
+        "ref",
+        "REF",
+        "Serve the tip of this branch, tag or commit instead of the working tree and HEAD's line.",
+    ),
+    Option(("--name",), "name", "NAME", "The name the provider declares to hosts (default: repo-provider)."),
+    Option(
+        ("--store",),
+        "store",
+        "DIR",
+        "Keep the index in DIR (default: ~/.cache/repo-provider; in memory where that cannot be written or lies "
+        "inside the repository).",
+    ),
+    Option(("--no-store",), "no_store", "", "Keep the index in memory only."),
+    Option(
+        ("--deadline",),
+        "deadline",
+        "SECONDS",
+        "Answer within SECONDS, with less if need be; 0 waits for the complete answer (default: 1.8).",
+    ),
+    Option(
+        ("--max-file-size",),
+        "max_file_size",
+        "SIZE",
+        "Leave out files larger than SIZE, in bytes or like 512K or 2M (default: 1M).",
+    ),
+    Option(("--workers",), "workers", "N", "Parse in N processes beside this one (default: one a core, at most 4)."),
+)
+
+
+class Typed(Struct, frozen=True):
+    """The options as they were typed; None where nothing was."""
+
+    path: str | None = None
+    ref: str | None = None
+    name: str | None = None
+    store: str | None = None
+    no_store: bool = False
+    deadline: str | None = None
+    max_file_size: str | None = None
+    workers: str | None = None
+
+
+def read(arguments: Sequence[str]) -> Typed:
+    """The options of a command that takes nothing else. The last of two wins. Raises BadRequest (`usage`)."""
+    flags = {flag: option for option in OPTIONS for flag in option.flags}
+    values: dict[str, str | bool] = {}
+    words = iter(arguments)
+    for word in words:
+        flag, equals, attached = word.partition("=")
+        if flag[:2] == "-C" and word != "-C":  # -C/path, as git's own command line takes it
+            flag, equals, attached = "-C", "=", word[2:]
+        option = flags.get(flag)
+        if option is None:
+            raise BadRequest(f"{word}: no such option; `repo-provider serve --help` lists them", reason="usage")
+        if not option.metavar and equals:
+            raise BadRequest(f"{flag} takes no value", reason="usage")
+        values[option.field] = _value(flag, attached if equals else next(words, None)) if option.metavar else True
+    return Typed(**values)  # type: ignore[arg-type]  # the table pairs each field with its type
+
+
+def _value(flag: str, value: str | None) -> str:
+    if value is None:
+        raise BadRequest(f"{flag} needs a value", reason="usage")
+    return value
+
+
+# --- what it means ---------------------------------------------------------------------------------------------
+
+MAX_FILE_SIZE = 1 << 20
+DEADLINE = 1.8
+
+
+class Settings(Struct, frozen=True):
+    """What this process serves and how.
+
+    `path` is absolute, as typed: symlinks are not resolved, so that `file://` uris read as the user writes them.
+    `store` None keeps the index in memory. `deadline` None waits. `notes` are told to the user once, on stderr.
+    """
+
+    path: str
+    ref: str | None = None
+    name: str = "repo-provider"
+    store: str | None = None
+    deadline: float | None = DEADLINE
+    max_file_size: int = MAX_FILE_SIZE
+    workers: int = 2
+    notes: tuple[str, ...] = ()
+
+
+def resolve(typed: Typed, *, home: str | None, directory: str, cores: int) -> Settings:
+    """The meaning of what was typed, given $HOME, the current directory and the number of cores.
+
+    Raises BadRequest (`usage`) that names the option and what it takes.
+    """
+    store, notes = _store(typed, home, directory)
+    return Settings(
+        path=absolute(directory, _text("-C", typed.path or ".")),
+        ref=None if typed.ref is None else _text("--ref", typed.ref),
+        name="repo-provider" if typed.name is None else _text("--name", typed.name),
+        store=store,
+        deadline=_deadline(typed.deadline),
+        max_file_size=MAX_FILE_SIZE if typed.max_file_size is None else _size(typed.max_file_size),
+        workers=min(4, max(1, cores)) if typed.workers is None else _workers(typed.workers),
+        notes=notes,
+    )
+
+
+def _store(typed: Typed, home: str | None, directory: str) -> tuple[str | None, tuple[str, ...]]:
+    if typed.no_store:
+        return None, ()
+    if typed.store is not None:
+        return absolute(directory, _text("--store", typed.store)), ()
+    if home and os.path.isabs(home):
+        # never $XDG_CACHE_HOME: a host clears it, and its process and a typed command are to share one store
+        return os.path.join(home, ".cache", "repo-provider"), ()
+    return None, ("HOME is not set: the index is kept in memory (--store DIR keeps it on disk)",)
+
+
+def store_outside(settings: Settings, places: Iterable[str | None]) -> tuple[str | None, str | None]:
+    """The store's directory and a note: nothing is ever written inside the repository (P6).
+
+    `places` are the working tree, the git directory and the common directory. A store that lies in one of them is
+    kept in memory instead; so is one whose place cannot be written.
+    """
+    if settings.store is None:
+        return None, None
+    real = os.path.realpath(settings.store)
+    if any(_inside(real, os.path.realpath(place)) for place in places if place):
+        return None, f"the store {settings.store} lies inside the repository: the index is kept in memory"
+    if not _writable(real):
+        return None, f"the store {settings.store} cannot be written: the index is kept in memory"
+    return settings.store, None
+
+
+def _inside(path: str, place: str) -> bool:
+    return path == place or path.startswith(place.rstrip(os.sep) + os.sep)
+
+
+def _writable(path: str) -> bool:
+    while not os.path.lexists(path) and path != os.path.dirname(path):
+        path = os.path.dirname(path)
+    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
+
+
+def absolute(directory: str, path: str) -> str:
+    """The path made absolute, without resolving symlinks unless a `..` stands behind one."""
+    joined = os.path.join(directory, path)
+    tidy = os.path.normpath(joined)
+    real = os.path.realpath(joined)
+    return tidy if os.path.realpath(tidy) == real else real
+
+
+def _text(flag: str, value: str) -> str:
+    if not value.strip() or any(ord(character) < 32 or ord(character) == 127 for character in value):
+        raise BadRequest(f"{flag} takes a value without control characters, not {value!r}", reason="usage")
+    return value
+
+
+def _deadline(value: str | None) -> float | None:
+    if value is None:
+        return DEADLINE
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise BadRequest(f"--deadline takes seconds, 0 to wait, not {value!r}", reason="usage")
+    return seconds or None
+
+
+_SIZE = re.compile(r"([1-9]\d{0,9})(?:([KM])(?:i?B)?)?", re.ASCII | re.IGNORECASE)
+
+
+def _size(value: str) -> int:
+    match = _SIZE.fullmatch(value)
+    if match is None:
+        raise BadRequest(f"--max-file-size takes bytes or a size like 512K or 2M, not {value!r}", reason="usage")
+    return int(match[1]) << {"": 0, "K": 10, "M": 20}[(match[2] or "").upper()]
+
+
+def _workers(value: str) -> int:
+    if not value.isascii() or not value.isdigit() or not 1 <= int(value[:4]) <= 64:
+        raise BadRequest(f"--workers takes a number from 1 to 64, not {value!r}", reason="usage")
+    return int(value)
+
+
+# --- instants a person types -----------------------------------------------------------------------------------
+
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}", re.ASCII)
+
+
+def instant(text: str) -> Instant | None:
+    """The instant of an F4 timestamp or a bare date; None where the text can only be a revision.
+
+    A bare date is the end of that day, UTC, whatever the clock and the time zone say (fault 27). Raises BadRequest
+    (`invalid_time`) for what looks like a time and is none.
+    """
+    if _DATE.fullmatch(text):
+        return _read(f"{text}T23:59:59Z", text)
+    return _read(text, text) if _DATE.match(text) and text[8:11].lstrip("0123456789")[:1] in ("T", "t", " ") else None
+
+
+def _read(timestamp: str, typed: str) -> Instant:
+    try:
+        return parse_instant(timestamp)
+    except BadRequest as error:
+        raise BadRequest(
+            f"{typed!r} is no instant: write 2026-08-09T12:00:00Z (UTC), a date like 2026-08-09, a commit or a tag",
+            reason="invalid_time",
+        ) from error
+
+
+# --- the options as documentation ------------------------------------------------------------------------------
+
+
+def table() -> str:
+    """The options as the Markdown table that stands in the README."""
+    rows = [f"| `{' '.join(filter(None, (*option.flags, option.metavar)))}` | {option.help} |" for option in OPTIONS]
+    return "\n".join(["| option | meaning |", "|---|---|", *rows])

@@ -1,0 +1,192 @@
+"""What was typed becomes what it means, once, for every edge."""
+
+from __future__ import annotations
+
+import os
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from repo_provider.errors import BadRequest
+from repo_provider.settings import OPTIONS, Settings, Typed, absolute, instant, read, resolve, store_outside, table
+
+
+def meaning(*arguments: str, home: str | None = "/home/u", directory: str = "/src/app", cores: int = 8) -> Settings:
+    return resolve(read(arguments), home=home, directory=directory, cores=cores)
+
+
+# --- typed -----------------------------------------------------------------------------------------------------
+
+
+def test_every_option_fills_one_field_and_every_field_has_one_option() -> None:
+    assert sorted(Typed.__struct_fields__) == sorted(option.field for option in OPTIONS)
+
+
+def test_values_stand_behind_a_space_or_an_equals_sign() -> None:
+    expected = Typed(path="x", ref="main", deadline="0", no_store=True)
+    assert expected == read(["-C", "x", "--ref", "main", "--deadline", "0", "--no-store"])
+    assert expected == read(["-Cx", "--ref=main", "--deadline=0", "--no-store"])
+    assert Typed(path="=odd") == read(["-C=odd"])
+    assert Typed(ref="a=b") == read(["--ref=a=b"])
+
+
+def test_the_last_of_two_wins() -> None:
+    assert Typed(path="b") == read(["-C", "a", "-C", "b"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--nope"], "--nope: no such option"),
+        (["stray"], "stray: no such option"),
+        (["--ref"], "--ref needs a value"),
+        (["-C"], "-C needs a value"),
+        (["--no-store=1"], "--no-store takes no value"),
+    ],
+)
+def test_a_word_that_is_no_option_is_named(arguments: list[str], message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        read(arguments)
+
+
+# --- meaning ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_typed_serves_the_current_directory_with_the_defaults() -> None:
+    assert meaning() == Settings(
+        path="/src/app",
+        ref=None,
+        name="repo-provider",
+        store="/home/u/.cache/repo-provider",
+        deadline=1.8,
+        max_file_size=1_048_576,
+        workers=4,
+        notes=(),
+    )
+
+
+def test_paths_become_absolute_and_keep_the_users_spelling(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    (real / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(real / "inner")
+    assert str(tmp_path / "link") == absolute(str(tmp_path), "link")
+    assert str(tmp_path / "link") == absolute(str(tmp_path), "./real/../link/")
+    assert str(real) == absolute(str(tmp_path), "link/..")  # what the kernel would open, not what the text says
+
+
+@pytest.mark.parametrize(("typed", "expected"), [("0", None), ("0.0", None), ("2", 2.0), ("1e1", 10.0)])
+def test_a_deadline_is_seconds_and_zero_waits(typed: str, expected: float | None) -> None:
+    assert expected == meaning("--deadline", typed).deadline
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"), [("1", 1), ("65536", 65_536), ("512K", 524_288), ("2M", 2_097_152), ("1mib", 1_048_576)]
+)
+def test_a_size_is_bytes_or_has_a_unit(typed: str, expected: int) -> None:
+    assert expected == meaning("--max-file-size", typed).max_file_size
+
+
+def test_there_is_one_worker_a_core_and_at_most_four() -> None:
+    assert [1, 1, 3, 4] == [meaning(cores=cores).workers for cores in (0, 1, 3, 64)]
+    assert 12 == meaning("--workers", "12").workers
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        *(("--deadline", value) for value in ("", "soon", "-1", "nan", "inf")),
+        *(("--max-file-size", value) for value in ("", "0", "-1", "1G", "1.5M", "٣")),
+        *(("--workers", value) for value in ("", "0", "-1", "65", "two", "٣", "9" * 5_000)),
+        *((flag, value) for flag in ("--name", "--ref", "--store", "-C") for value in (" ", "a\nb", "\x1b[2J")),
+    ],
+)
+def test_a_value_without_meaning_is_refused_by_the_options_name(flag: str, value: str) -> None:
+    with pytest.raises(BadRequest, match=flag) as caught:
+        meaning(flag, value)
+    assert "\n" not in caught.value.message
+    assert "\x1b" not in caught.value.message
+
+
+# --- where the store lies --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("home", [None, "", "relative"])
+def test_without_a_home_the_index_is_kept_in_memory_and_one_note_says_so(home: str | None) -> None:
+    settings = meaning(home=home)
+    assert settings.store is None
+    assert ("HOME is not set: the index is kept in memory (--store DIR keeps it on disk)",) == settings.notes
+
+
+def test_no_store_is_silent_about_it() -> None:
+    assert (None, ()) == (meaning("--no-store", home=None).store, meaning("--no-store", home=None).notes)
+    assert (None, None) == store_outside(meaning("--no-store"), ["/src/app"])
+
+
+def test_a_store_is_never_kept_inside_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "repo" / "cache").mkdir(parents=True)
+    (tmp_path / "way-in").symlink_to(tmp_path / "repo")
+    for inside in ("repo", "repo/cache", "repo/new/deep", "way-in/cache"):
+        store, note = store_outside(Settings(path="/x", store=str(tmp_path / inside)), [str(tmp_path / "repo")])
+        assert store is None
+        assert note is not None
+        assert "lies inside the repository" in note
+    beside = str(tmp_path / "repo-cache")
+    assert (beside, None) == store_outside(Settings(path="/x", store=beside), [None, str(tmp_path / "repo")])
+
+
+def test_a_store_that_cannot_be_written_is_kept_in_memory(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    place = "/proc/self" if os.geteuid() == 0 else str(tmp_path)  # root may write where the mode forbids it
+    store, note = store_outside(Settings(path="/x", store=place + "/sub/store"), [])
+    assert (None, f"the store {place}/sub/store cannot be written: the index is kept in memory") == (store, note)
+
+
+def test_a_store_whose_place_is_a_file_is_kept_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for place in ("file", "file/below"):
+        assert store_outside(Settings(path="/x", store=str(tmp_path / place)), [])[0] is None
+
+
+# --- instants --------------------------------------------------------------------------------------------------
+
+DAY = 86_400
+
+
+def test_a_bare_date_is_the_end_of_that_day_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault 27: a date means one instant, whatever the clock says and wherever it is asked."""
+    days = (date(2026, 8, 9) - date(1970, 1, 1)).days
+    for zone in ("America/New_York", "UTC", "Asia/Tokyo"):
+        monkeypatch.setenv("TZ", zone)
+        assert (days + 1) * DAY - 1 == instant("2026-08-09")
+
+
+def test_a_timestamp_is_itself() -> None:
+    assert 0 == instant("1970-01-01T00:00:00Z")
+    assert 1 == instant("1970-01-01T00:00:01.999Z")
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-13-01", "2026-02-29", "2026-8-9", "2026-08-09T12:00:00", "2026-08-09T12:00:00+02:00",
+             "2026-08-09 12:00", "2026-08-09t12:00:00z"],
+)  # fmt: skip
+def test_what_looks_like_a_time_and_is_none_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="UTC") as caught:
+        instant(text)
+    assert "invalid_time" == caught.value.reason
+
+
+@pytest.mark.parametrize(
+    "text", ["v1.2", "HEAD", "4f2a91c", "refs/tags/2026-08-09", "2026-08-09-hotfix", "", "20260809"]
+)
+def test_what_looks_like_no_time_is_left_for_the_repository_to_resolve(text: str) -> None:
+    assert instant(text) is None
+
+
+# --- documentation ---------------------------------------------------------------------------------------------
+
+
+def test_the_table_has_a_row_for_each_option() -> None:
+    assert len(OPTIONS) + 2 == len(table().splitlines())
+    assert "| `--deadline SECONDS` | " in table()
+    assert "| `--no-store` | " in table()
