@@ -15,8 +15,17 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from repo_provider import __version__
 from repo_provider.errors import BadRequest
-from repo_provider.protocol import Instant, parse_instant
+from repo_provider.protocol import (
+    KINDS,
+    Capabilities,
+    DataFlow,
+    Instant,
+    ProviderInfo,
+    QueryCapability,
+    parse_instant,
+)
 
 # --- what can be typed -----------------------------------------------------------------------------------------
 
@@ -123,32 +132,47 @@ class Settings(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def resolve(typed: Typed, *, home: str | None, directory: str, cores: int) -> Settings:
-    """The meaning of what was typed, given $HOME, the current directory and the number of cores.
+class Surroundings(Struct, frozen=True):
+    """What a process finds itself in: $HOME, the current directory ("" where there is none any more), its cores."""
+
+    home: str | None
+    directory: str
+    cores: int
+
+
+def resolve(typed: Typed, around: Surroundings) -> Settings:
+    """The meaning of what was typed, here.
 
     Raises BadRequest (`usage`) that names the option and what it takes.
     """
-    store, notes = _store(typed, home, directory)
+    store, notes = _store(typed, around)
     return Settings(
-        path=absolute(directory, _text("-C", typed.path or ".")),
+        path=absolute(around.directory, _text("-C", "." if typed.path is None else typed.path)),
         ref=None if typed.ref is None else _text("--ref", typed.ref),
         name="repo-provider" if typed.name is None else _text("--name", typed.name),
         store=store,
         deadline=_deadline(typed.deadline),
         max_file_size=MAX_FILE_SIZE if typed.max_file_size is None else _size(typed.max_file_size),
-        workers=min(4, max(1, cores)) if typed.workers is None else _workers(typed.workers),
+        workers=min(4, max(1, around.cores)) if typed.workers is None else _workers(typed.workers),
         notes=notes,
     )
 
 
-def _store(typed: Typed, home: str | None, directory: str) -> tuple[str | None, tuple[str, ...]]:
+def declared(settings: Settings) -> tuple[ProviderInfo, Capabilities]:
+    """What a host is told in the handshake; it needs no repository."""
+    flow = DataFlow(reads=True, writes=False, egress=False, egress_scopes=("local-only",))  # C5, P6
+    info = ProviderInfo(settings.name, __version__, flow)
+    return info, Capabilities(QueryCapability(KINDS), correlation=True, verify=True)
+
+
+def _store(typed: Typed, around: Surroundings) -> tuple[str | None, tuple[str, ...]]:
     if typed.no_store:
         return None, ()
     if typed.store is not None:
-        return absolute(directory, _text("--store", typed.store)), ()
-    if home and os.path.isabs(home):
+        return absolute(around.directory, _text("--store", typed.store)), ()
+    if around.home and os.path.isabs(around.home):
         # never $XDG_CACHE_HOME: a host clears it, and its process and a typed command are to share one store
-        return os.path.join(home, ".cache", "repo-provider"), ()
+        return os.path.join(around.home, ".cache", "repo-provider"), ()
     return None, ("HOME is not set: the index is kept in memory (--store DIR keeps it on disk)",)
 
 
@@ -181,6 +205,8 @@ def _writable(path: str) -> bool:
 def absolute(directory: str, path: str) -> str:
     """The path made absolute, without resolving symlinks unless a `..` stands behind one."""
     joined = os.path.join(directory, path)
+    if not os.path.isabs(joined):
+        raise BadRequest(f"the current directory is gone, so {path!r} means nothing: give an absolute path")
     tidy = os.path.normpath(joined)
     real = os.path.realpath(joined)
     return tidy if os.path.realpath(tidy) == real else real

@@ -47,9 +47,22 @@ MAP: dict[str, set[str]] = {
     "provider": VALUES
     | {"settings", "globs", "words", "files", "planner", "lexical", "syntax", "ranking", "graph", "frames", "tokens"}
     | {"attest", "store", "workers", "repository", "history"},
+    "display": VALUES,
     "mcp_server": VALUES | {"settings", "globs", "provider"},
     "cli": VALUES
-    | {"settings", "globs", "wire", "session", "stdio", "httpd", "mcp_server", "provider", "attest", "tokens"},
+    | {
+        "settings",
+        "globs",
+        "wire",
+        "session",
+        "stdio",
+        "httpd",
+        "mcp_server",
+        "display",
+        "provider",
+        "attest",
+        "tokens",
+    },
     "__main__": {"errors", "settings", "session", "stdio", "provider", "cli"},
 }
 """Module -> the modules of this package it may import."""
@@ -60,7 +73,7 @@ OWNERS: dict[str, set[str]] = {
     "tree_sitter": {"syntax"},
     "numpy": {"lexical", "ranking", "model"},
     "click": {"cli"},
-    "rich": {"cli"},
+    "rich": {"cli", "display"},
     "tiktoken": {"tokens"},
     "cryptography": {"attest"},
     "starlette": {"httpd"},
@@ -83,7 +96,7 @@ STANDARD_OWNERS: dict[str, set[str]] = {
 }
 """Parts of the standard library that start processes, reach out or make chance -> who may import them."""
 
-SURROUNDINGS = {"environ", "environb", "getenv", "getcwd", "getcwdb", "argv", "expanduser", "home"}
+SURROUNDINGS = {"environ", "environb", "getenv", "getcwd", "getcwdb", "argv", "expanduser"}
 
 
 def modules() -> list[str]:

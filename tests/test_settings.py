@@ -9,11 +9,22 @@ from pathlib import Path
 import pytest
 
 from repo_provider.errors import BadRequest
-from repo_provider.settings import OPTIONS, Settings, Typed, absolute, instant, read, resolve, store_outside, table
+from repo_provider.settings import (
+    OPTIONS,
+    Settings,
+    Surroundings,
+    Typed,
+    absolute,
+    instant,
+    read,
+    resolve,
+    store_outside,
+    table,
+)
 
 
 def meaning(*arguments: str, home: str | None = "/home/u", directory: str = "/src/app", cores: int = 8) -> Settings:
-    return resolve(read(arguments), home=home, directory=directory, cores=cores)
+    return resolve(read(arguments), Surroundings(home, directory, cores))
 
 
 # --- typed -----------------------------------------------------------------------------------------------------
@@ -73,6 +84,12 @@ def test_paths_become_absolute_and_keep_the_users_spelling(tmp_path: Path) -> No
     assert str(tmp_path / "link") == absolute(str(tmp_path), "link")
     assert str(tmp_path / "link") == absolute(str(tmp_path), "./real/../link/")
     assert str(real) == absolute(str(tmp_path), "link/..")  # what the kernel would open, not what the text says
+
+
+def test_where_the_current_directory_is_gone_only_absolute_paths_mean_something() -> None:
+    assert "/src/app" == meaning("-C", "/src/app", directory="").path
+    with pytest.raises(BadRequest, match="the current directory is gone"):
+        meaning(directory="")
 
 
 @pytest.mark.parametrize(("typed", "expected"), [("0", None), ("0.0", None), ("2", 2.0), ("1e1", 10.0)])

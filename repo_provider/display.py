@@ -1,0 +1,136 @@
+"""Answers as text for a person: the only module that draws.
+
+What a repository says (names, messages, code) is data: every character that could steer a terminal or turn its text
+around is shown as a sign of its own. Colour is the console's business: none on a pipe, none under NO_COLOR. Called
+by `cli`; nothing that a program reads is made here.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from typing import TextIO
+from urllib.parse import unquote
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.text import Text
+
+from repo_provider.protocol import ContextFrame, ContextQuery, ContextQueryResult, parse_range
+
+
+def console(file: TextIO) -> Console:
+    """A console that draws what it is given and finds no markup, links or emoji in it."""
+    return Console(file=file, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+# --- hostile text ----------------------------------------------------------------------------------------------
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    """The text with one sign for each character that is not to reach a terminal; newlines only if `lines`.
+
+    Control characters become their pictures, direction marks and other format characters U+FFFD, so that every
+    column stays where it was.
+    """
+    kept = "\n\t" if lines else ""
+    return "".join(character if character in kept else _sign(character) for character in text)
+
+
+def _sign(character: str) -> str:
+    code = ord(character)
+    if 0x20 <= code < 0x7F:
+        return character
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "\u2421"
+    return "\ufffd" if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") else character
+
+
+# --- one answer ------------------------------------------------------------------------------------------------
+
+
+def answer(query: ContextQuery, result: ContextQueryResult) -> Iterator[Text]:
+    """The lines of an answer: each frame's heading and code, then what was spent."""
+    for number, frame in enumerate(result.frames, 1):
+        yield heading(number, frame)
+        yield from code(frame)
+        yield Text()
+    yield budget(query, result)
+
+
+def heading(number: int, frame: ContextFrame) -> Text:
+    """What a frame is, where, how good, how long and since when."""
+    text = Text(f"{number}. ", style="dim")
+    text.append(visible(frame.citation_label), style="bold cyan")
+    text.append(f"  {visible(frame.kind)}", style="magenta")
+    text.append(f"  score {frame.score:.3f}", style="green")
+    text.append(f"  {_count(frame.token_cost, 'token')}")
+    text.append(f"  {window(frame)}", style="dim")
+    return text
+
+
+def window(frame: ContextFrame) -> str:
+    """The frame's valid-time window in words."""
+    if frame.valid_from is None and frame.valid_to is None:
+        return "no committed version"
+    if frame.valid_to is None:
+        return f"since {frame.valid_from}"
+    return f"{frame.valid_from or 'the beginning'} until {frame.valid_to}"
+
+
+def code(frame: ContextFrame) -> Iterator[Text]:
+    """The frame's content, highlighted by its file's name, each line with its number where it is a line of a file."""
+    drawn = _highlighted(frame)
+    first = _first_line(frame)
+    rows = drawn.split("\n", allow_blank=False)
+    width = len(str(first + len(rows))) if first else 0
+    for offset, row in enumerate(rows):
+        gutter = Text(f"{first + offset:>{width + 2}} │ " if first else "  │ ", style="dim")
+        gutter.append_text(row)
+        yield gutter
+
+
+_LONGEST_HIGHLIGHTED = 200_000
+_DERIVED = ("graph", "episode")  # their content is prose about a file or a commit, not its lines
+
+
+def _highlighted(frame: ContextFrame) -> Text:
+    content = visible(frame.content.replace("\r\n", "\n"), lines=True)
+    if len(content) > _LONGEST_HIGHLIGHTED:
+        return Text(content)
+    lexer = "text" if frame.kind in _DERIVED else Syntax.guess_lexer(_file_name(frame))
+    drawn = Syntax(content, lexer, theme="ansi_dark").highlight(content)
+    return drawn if drawn.plain.rstrip("\n") == content.rstrip("\n") else Text(content)
+
+
+def _file_name(frame: ContextFrame) -> str:
+    """The file's name in a `file://` uri or behind the `path=` of a SWHID."""
+    place = frame.uri or ""
+    if place.startswith("swh:"):
+        place = next((part for part in place.split(";") if part.startswith("path=")), "")
+    return unquote(place.partition("#")[0]).rpartition("/")[2]
+
+
+def _first_line(frame: ContextFrame) -> int:
+    if frame.kind in _DERIVED:
+        return 0
+    lines = parse_range(frame.provenance[0].range or "") if frame.provenance else None
+    return lines[0] if lines else 0
+
+
+def budget(query: ContextQuery, result: ContextQueryResult) -> Text:
+    """What the answer spent of what it was given, and what it left out."""
+    spent = sum(frame.token_cost for frame in result.frames)
+    text = Text(f"{_count(len(result.frames), 'frame')} of {query.max_frames:,}", style="bold")
+    text.append(f", {spent:,} of {_count(query.max_tokens, 'token')}")
+    if result.dropped_estimate is not None:
+        text.append(f"; about {result.dropped_estimate:,} more did not fit", style="yellow")
+    elif result.truncated:
+        text.append("; cut at the deadline, --deadline 0 waits for all of it", style="yellow")
+    return text
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
