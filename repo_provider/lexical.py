@@ -1,0 +1,708 @@
+"""Level one: how often every word stands in every file, for any snapshot, without parsing one.
+
+Content is counted once, whatever paths and snapshots hold it: immutable segments of numpy arrays (`Segment`) keep,
+per field, which rows hold a term and how often. A snapshot is a view (`View`): a map from the rows of every segment to
+the rows of that snapshot, so that document frequencies, lengths and counts are exactly those of its files, no matter
+what else is indexed and how it lies in segments. Cold, warm and no store give equal matches (P1).
+
+It does not read files, know languages (a caller hands in `Rules`), weigh terms or keep anything of a query (P6).
+`provider` calls it; `workers` run `analyse_task` for bulk work.
+
+A term is its 64-bit hash from here on: two words of one repository share one with a chance of about 1 in 10^9.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Protocol
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from repo_provider import words
+from repo_provider.model import FIELDS, BlobId, CommitId, Matches, Path
+
+VERSION = 1
+"""Raised when the same bytes would be counted differently; part of every key, so old counts are not found."""
+
+CONTENT = ("body", "names", "comments")
+"""The fields that depend on a file's bytes and language alone."""
+_DEFINED, _MENTIONED = "defined", "mentioned"
+"""Whole names as written, only to see which files mention what a file defines. Never asked by a query."""
+
+_MOST = 0xFFFF
+"""A count above this is stored as this."""
+_NAME = re.compile(rb"[A-Za-z_$][\w$]{2,63}", re.ASCII)
+
+
+# --- one text --------------------------------------------------------------------------------------------------
+
+
+class Rules(Struct, frozen=True, array_like=True):
+    """What level one has to know of a language: which lines define a name and what marks a comment.
+
+    `definition_line` is a regular expression over bytes (MULTILINE); every group that matched is a defined name.
+    """
+
+    language: str = "text"
+    definition_line: bytes | None = None
+    line_comments: tuple[bytes, ...] = ()
+    block_comments: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Counts(Struct, frozen=True):
+    """How often each identifier, as written, stands in the fields of one text."""
+
+    body: Counter[bytes]
+    names: Counter[bytes]
+    comments: Counter[bytes]
+
+
+def key(blob: BlobId, rules: Rules) -> bytes:
+    """What a content's counts hang on: its bytes, its language and this version of the analysis."""
+    return blob + _tag(rules)
+
+
+@lru_cache(maxsize=256)
+def _tag(rules: Rules) -> bytes:
+    return blake2b(msgspec.msgpack.encode((VERSION, rules)), digest_size=8).digest()
+
+
+def analyse(data: bytes, rules: Rules) -> Counts:
+    """The identifiers of a text in its three fields; `data` is UTF-8 or any superset of ASCII."""
+    names = _defined_names(data, rules)
+    return Counts(
+        Counter(words.identifiers(data)),
+        Counter(words.identifiers(b" ".join(names))),
+        Counter(words.identifiers(_comments(data, rules))),
+    )
+
+
+def _defined_names(data: bytes, rules: Rules) -> list[bytes]:
+    if rules.definition_line is None:
+        return []
+    found = _pattern(rules.definition_line).findall(data)
+    return [name for groups in found for name in (groups if isinstance(groups, tuple) else (groups,)) if name]
+
+
+def _comments(data: bytes, rules: Rules) -> bytes:
+    pattern = _comment_pattern(rules)
+    if pattern is None:
+        return b""
+    return b"\n".join(match[match.lastindex or 0] for match in pattern.finditer(data))
+
+
+@lru_cache(maxsize=256)
+def _pattern(source: bytes) -> re.Pattern[bytes]:
+    return re.compile(source, re.MULTILINE)
+
+
+@lru_cache(maxsize=256)
+def _comment_pattern(rules: Rules) -> re.Pattern[bytes] | None:
+    """One pass over a text that captures what its comments and doc strings say.
+
+    Every alternative starts with the literal mark, which lets the matcher skip ahead; what stands before a line mark
+    is looked at after it (a `#` or `//` inside a word or address opens no comment). An unclosed block ends the text.
+    """
+    longest_first = sorted(rules.block_comments, key=lambda marks: (-len(marks[0]), marks))
+    blocks = [_block(opening, closing) for opening, closing in longest_first]
+    lines = [
+        re.escape(mark) + rb"(?<![^\s(){};,]" + re.escape(mark) + rb")([^\n]*)"
+        for mark in sorted(rules.line_comments, key=lambda mark: (-len(mark), mark))
+    ]
+    return re.compile(b"|".join(blocks + lines)) if blocks or lines else None
+
+
+def _block(opening: bytes, closing: bytes) -> bytes:
+    first, rest = re.escape(closing[:1]), re.escape(closing[1:])
+    other = b"[^" + first + b"]*+"
+    inside = other + b"(?:" + first + b"(?!" + rest + b")" + other + b")*+" if rest else other
+    return re.escape(opening) + b"(" + inside + b")(?:" + re.escape(closing) + b")?"
+
+
+def _hash(term: str) -> int:
+    return int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little")
+
+
+# --- segments --------------------------------------------------------------------------------------------------
+
+
+class Postings:
+    """One field of a segment: for each term, in order of its hash, the rows that hold it and how often.
+
+    `rows[starts[i]:starts[i + 1]]` belong to `hashes[i]`. Where only presence counts, `counts` is empty.
+    """
+
+    def __init__(
+        self,
+        hashes: NDArray[np.uint64],
+        starts: NDArray[np.uint32],
+        rows: NDArray[np.uint32],
+        counts: NDArray[np.uint16],
+    ) -> None:
+        self.hashes, self.starts, self.rows, self.counts = hashes, starts, rows, counts
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many rows hold each term."""
+        starts = self.starts.astype(np.int64)
+        return starts[1:] - starts[:-1]
+
+    def find(self, hashes: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Which of these terms are here, and at which places."""
+        if not len(self.hashes):
+            return np.empty(0, np.intp), np.empty(0, np.intp)
+        at = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        found = np.flatnonzero(self.hashes[at] == hashes)
+        return found, at[found]
+
+    def slices(self, at: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The postings of the terms at these places: each one's position, and whose of `at` it is."""
+        starts = self.starts[at].astype(np.int64)
+        lengths = self.starts[at + 1].astype(np.int64) - starts
+        return _ranges(starts, lengths), np.repeat(np.arange(len(at)), lengths)
+
+
+def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`start, start + 1, ... start + length - 1` of every pair, one after the other."""
+    ends: NDArray[np.int64] = np.cumsum(lengths)
+    positions = np.arange(int(ends[-1]) if len(ends) else 0, dtype=np.int64)
+    positions += np.repeat(starts - (ends - lengths), lengths)
+    return positions
+
+
+class Segment:
+    """Counts of some rows, never changed after it is built. Row `i` is what `keys[i]` names."""
+
+    def __init__(
+        self, keys: Sequence[bytes], fields: Mapping[str, Postings], lengths: Mapping[str, NDArray[np.uint32]]
+    ) -> None:
+        self.keys, self.fields, self.lengths = keys, fields, lengths
+
+    def to_bytes(self) -> bytes:
+        """A self-describing, checksummed form that `from_buffer` maps without copying."""
+        arrays: dict[str, NDArray[np.generic]] = {
+            "key_lengths": np.array([len(key) for key in self.keys], np.uint32),
+            "keys": np.frombuffer(b"".join(self.keys), np.uint8),
+        }
+        for field, postings in self.fields.items():
+            for part in _PARTS:
+                arrays[f"{field}.{part}"] = getattr(postings, part)
+            if field in self.lengths:
+                arrays[f"{field}.lengths"] = self.lengths[field]
+        described = msgspec.json.encode([(name, array.dtype.str, array.nbytes) for name, array in arrays.items()])
+        body = bytearray(described.ljust(_padded(len(described))))
+        for array in arrays.values():
+            body += array.tobytes()
+            body += bytes(-len(body) % _ALIGN)
+        body[:0] = len(described).to_bytes(_ALIGN, "little")
+        return _MAGIC + zlib.crc32(body).to_bytes(_ALIGN, "little") + bytes(body)
+
+    @classmethod
+    def from_buffer(cls, buffer: bytes | memoryview) -> Segment | None:
+        """The segment in these bytes, its arrays still inside them; None where damaged or of another version."""
+        view = memoryview(buffer)
+        magic, crc, size = (bytes(view[at : at + _ALIGN]) for at in range(0, 3 * _ALIGN, _ALIGN))
+        if magic != _MAGIC or crc != zlib.crc32(view[2 * _ALIGN :]).to_bytes(_ALIGN, "little"):
+            return None
+        start = 3 * _ALIGN
+        end = start + int.from_bytes(size, "little")
+        arrays, at = {}, _padded(end)
+        for name, dtype, nbytes in msgspec.json.decode(view[start:end], type=list[tuple[str, str, int]]):
+            arrays[name] = np.frombuffer(view[at : at + nbytes], np.dtype(dtype))
+            at += _padded(nbytes)
+        return cls(*_from_arrays(arrays))
+
+
+_MAGIC = b"RPSEG\x00\x00\x01"
+_ALIGN = 8
+_PARTS = ("hashes", "starts", "rows", "counts")
+
+
+def _padded(size: int) -> int:
+    return size + -size % _ALIGN
+
+
+def _from_arrays(
+    arrays: Mapping[str, NDArray[np.generic]],
+) -> tuple[list[bytes], dict[str, Postings], dict[str, NDArray[np.uint32]]]:
+    ends = np.cumsum(arrays["key_lengths"], dtype=np.int64).tolist()
+    blob = arrays["keys"].tobytes()
+    keys = [blob[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    names = dict.fromkeys(name.partition(".")[0] for name in arrays if "." in name)
+    fields = {name: Postings(*(arrays[f"{name}.{part}"] for part in _PARTS)) for name in names}  # type: ignore[arg-type]  # dtypes are those written
+    lengths = {name: arrays[f"{name}.lengths"].view(np.uint32) for name in fields if f"{name}.lengths" in arrays}
+    return keys, fields, lengths
+
+
+# --- building segments -----------------------------------------------------------------------------------------
+
+
+class _Builder:
+    """Gathers counted identifiers row by row; identifiers are split into terms once each, at the end."""
+
+    def __init__(self, *fields: str) -> None:
+        self.keys: list[bytes] = []
+        self._ids = _Numbering()
+        self._pairs = {field: _Pairs() for field in fields}
+
+    def add(self, key: bytes, *counts: Counter[bytes]) -> None:
+        """A row, with its counts in the order of the fields."""
+        row = len(self.keys)
+        self.keys.append(key)
+        for pairs, counter in zip(self._pairs.values(), counts, strict=True):
+            pairs.add(row, self._ids, counter)
+
+    def segment(self) -> Segment:
+        splits = _Splits(self._ids)
+        fields, lengths = {}, {}
+        for field, pairs in self._pairs.items():
+            fields[field], lengths[field] = splits.postings(*pairs.arrays(), len(self.keys))
+        if "body" in fields:
+            fields[_MENTIONED] = splits.presence(*self._pairs["body"].arrays())
+            fields[_DEFINED] = splits.presence(*self._pairs["names"].arrays())
+        return Segment(tuple(self.keys), fields, lengths)
+
+
+class _Numbering(dict[bytes, int]):
+    """Numbers identifiers in the order they are first asked for."""
+
+    def __missing__(self, identifier: bytes) -> int:
+        self[identifier] = number = len(self)
+        return number
+
+
+class _Pairs:
+    """(row, identifier, times) triples of one field."""
+
+    def __init__(self) -> None:
+        self._rows = [0]
+        self._ids = [np.empty(0, np.int32)]
+        self._times = [np.empty(0, np.int64)]
+
+    def add(self, row: int, numbering: _Numbering, counter: Counter[bytes]) -> None:
+        self._rows.append(row)
+        self._ids.append(np.fromiter(map(numbering.__getitem__, counter), np.int32, len(counter)))
+        self._times.append(np.fromiter(counter.values(), np.int64, len(counter)))
+
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+        rows = np.repeat(np.array(self._rows, np.int64), [len(ids) for ids in self._ids])
+        return rows, np.concatenate(self._ids), np.concatenate(self._times)
+
+
+class _Splits:
+    """The terms of every identifier of a builder, as arrays."""
+
+    def __init__(self, numbering: _Numbering) -> None:
+        self._identifiers = list(numbering)
+        terms: dict[str, int] = {}
+        flat: list[int] = []
+        lengths: list[int] = []
+        for identifier in self._identifiers:
+            of_it = words.terms(identifier)
+            lengths.append(len(of_it))
+            flat += [terms.setdefault(term, len(terms)) for term in of_it]
+        self._lengths = np.array(lengths, np.int64)
+        self._starts = np.cumsum(self._lengths) - self._lengths
+        plain = np.array([not term.startswith("=") for term in terms], bool)
+        hashes = np.array([_hash(term) for term in terms], np.uint64)
+        self._hashes, ranks = np.unique(hashes, return_inverse=True)
+        self._flat = ranks.astype(np.int64)[np.array(flat, np.int64)] if flat else np.empty(0, np.int64)
+        self._plain = np.zeros(len(self._hashes), bool)
+        self._plain[ranks] = plain
+
+    def postings(
+        self, rows: NDArray[np.int64], ids: NDArray[np.int32], times: NDArray[np.int64], row_count: int
+    ) -> tuple[Postings, NDArray[np.uint32]]:
+        """Postings of these identifiers' terms and each row's number of words (joined identifiers not among them)."""
+        each = self._lengths[ids]
+        terms = self._flat[_ranges(self._starts[ids], each)]
+        rows, times = np.repeat(rows, each), np.repeat(times, each)
+        words_of = np.bincount(rows, np.where(self._plain[terms], times, 0), row_count).astype(np.uint32)
+        return _postings(self._hashes, terms, rows, times), words_of
+
+    def presence(self, rows: NDArray[np.int64], ids: NDArray[np.int32], times: NDArray[np.int64]) -> Postings:
+        """Which rows hold which identifiers, as written; what cannot be a name is left out."""
+        used = np.unique(ids)
+        names = [(i, self._identifiers[i]) for i in used.tolist() if _NAME.fullmatch(self._identifiers[i])]
+        hashes = np.array(
+            [int.from_bytes(blake2b(name, digest_size=8).digest(), "little") for _, name in names], np.uint64
+        )
+        hashes, ranks = np.unique(hashes, return_inverse=True)
+        rank = np.full(len(self._identifiers), -1, np.int64)
+        rank[np.array([i for i, _ in names], np.int64)] = ranks
+        kept = rank[ids] >= 0
+        found = _postings(hashes, rank[ids[kept]], rows[kept], times[kept])
+        return Postings(found.hashes, found.starts, found.rows, np.empty(0, np.uint16))
+
+
+def _postings(
+    hashes: NDArray[np.uint64], terms: NDArray[np.int64], rows: NDArray[np.int64], times: NDArray[np.int64]
+) -> Postings:
+    """Postings of (term, row, times) triples in any order; `terms` are places in `hashes`, which is sorted."""
+    terms, rows, times = _summed(terms, rows, times)
+    used, counts = np.unique(terms, return_counts=True)
+    starts = np.zeros(len(used) + 1, np.uint32)
+    np.cumsum(counts, out=starts[1:])
+    narrow = np.uint16 if not len(rows) or rows.max() <= 0xFFFF else np.uint32
+    return Postings(hashes[used], starts, rows.astype(narrow), np.minimum(times, _MOST).astype(np.uint16))
+
+
+def _summed(
+    terms: NDArray[np.int64], rows: NDArray[np.int64], times: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The triples in order of term and row, times of equal ones added up."""
+    if not len(terms):
+        return terms, rows, times
+    width = int(rows.max()) + 1
+    keys = terms * width + rows
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    return keys[firsts] // width, keys[firsts] % width, np.add.reduceat(times[order], firsts)
+
+
+def merge(segments: Sequence[Segment], keep: Sequence[NDArray[np.bool_]] | None = None) -> Segment:
+    """One segment with the rows of several, those not in `keep` left out."""
+    masks = keep or [np.ones(len(segment.keys), bool) for segment in segments]
+    renumbered = []
+    base = 0
+    for mask in masks:
+        renumbered.append(np.where(mask, np.cumsum(mask) - 1 + base, -1))
+        base += int(mask.sum())
+    keys = tuple(
+        k for segment, mask in zip(segments, masks, strict=True) for k, m in zip(segment.keys, mask, strict=True) if m
+    )
+    fields = {name: _merged([s.fields[name] for s in segments], renumbered) for name in segments[0].fields}
+    lengths = {
+        name: np.concatenate([s.lengths[name][mask] for s, mask in zip(segments, masks, strict=True)])
+        for name in segments[0].lengths
+    }
+    return Segment(keys, fields, lengths)
+
+
+def _merged(fields: Sequence[Postings], renumbered: Sequence[NDArray[np.int64]]) -> Postings:
+    hashes = np.unique(np.concatenate([field.hashes for field in fields]))
+    terms, rows, times = [], [], []
+    for field, numbers in zip(fields, renumbered, strict=True):
+        row = numbers[field.rows]
+        term = np.repeat(np.searchsorted(hashes, field.hashes), field.sizes)
+        kept = row >= 0
+        terms.append(term[kept])
+        rows.append(row[kept])
+        times.append((field.counts if len(field.counts) else np.ones(len(row), np.uint16))[kept].astype(np.int64))
+    found = _postings(hashes, np.concatenate(terms), np.concatenate(rows), np.concatenate(times))
+    presence = not any(len(field.counts) for field in fields)
+    return Postings(found.hashes, found.starts, found.rows, np.empty(0, np.uint16)) if presence else found
+
+
+def segment_of(items: Iterable[tuple[bytes, bytes, Rules]]) -> Segment:
+    """Counts of (key, text, rules) items."""
+    builder = _Builder(*CONTENT)
+    for row_key, data, rules in items:
+        counts = analyse(data, rules)
+        builder.add(row_key, counts.body, counts.names, counts.comments)
+    return builder.segment()
+
+
+def analyse_payload(items: Sequence[tuple[bytes, bytes, Rules]]) -> bytes:
+    """What `analyse_task` takes."""
+    return msgspec.msgpack.encode(items)
+
+
+def analyse_task(payload: bytes) -> bytes:
+    """For a worker process: (key, text, rules) items in, a segment's bytes out (`Index.add_segment`)."""
+    return segment_of(msgspec.msgpack.decode(payload, type=list[tuple[bytes, bytes, Rules]])).to_bytes()
+
+
+# --- views -----------------------------------------------------------------------------------------------------
+
+
+class _Projection:
+    """One corpus seen from one snapshot: which rows of the view each row of each segment stands for.
+
+    A row may stand for several (a content at two paths, a commit that touched three files) or for none. The view rows
+    of row `r` of a segment are `targets[starts[r]:starts[r + 1]]`.
+    """
+
+    def __init__(
+        self, segments: Mapping[int, Segment], sources: NDArray[np.int64], targets: NDArray[np.int64], rows: int
+    ) -> None:
+        self.row_count = rows
+        self._parts: list[tuple[Segment, NDArray[np.int64], NDArray[np.int64]]] = []
+        order = np.argsort(sources, kind="stable")
+        sources, targets = sources[order], targets[order]
+        numbers = sources >> _ROW_BITS
+        for number in np.unique(numbers).tolist():
+            first, last = np.searchsorted(numbers, (number, number + 1))
+            segment = segments[number]
+            own_rows = sources[first:last] & _ROW_MASK
+            starts = np.zeros(len(segment.keys) + 1, np.int64)
+            np.cumsum(np.bincount(own_rows, minlength=len(segment.keys)), out=starts[1:])
+            self._parts.append((segment, starts, targets[first:last]))
+
+    def lengths(self, field: str) -> NDArray[np.float64]:
+        total = np.zeros(self.row_count)
+        for segment, starts, targets in self._parts:
+            total += np.bincount(targets, np.repeat(segment.lengths[field], np.diff(starts)), self.row_count)
+        return total
+
+    def postings(
+        self, field: str, hashes: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """(place in `hashes`, view row, times) of every posting of these terms, in that order."""
+        found = [self._expanded(part, field, hashes) for part in self._parts]
+        terms, rows, times = (np.concatenate(column) for column in zip(*found, strict=True)) if found else _NO_POSTINGS
+        return _summed(terms, rows, times)
+
+    @staticmethod
+    def _expanded(
+        part: tuple[Segment, NDArray[np.int64], NDArray[np.int64]], field: str, hashes: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        segment, starts, targets = part
+        postings = segment.fields[field]
+        which, at = postings.find(hashes)
+        places, of = postings.slices(at)
+        own = postings.rows[places]
+        each = starts[own + 1] - starts[own]
+        times = postings.counts[places] if len(postings.counts) else np.ones(len(places), np.uint16)
+        return (
+            np.repeat(which[of], each),
+            targets[_ranges(starts[own], each)],
+            np.repeat(times, each).astype(np.int64),
+        )
+
+    def hashes(self, field: str) -> NDArray[np.uint64]:
+        """Every term some segment behind this view has in this field."""
+        found = [segment.fields[field].hashes for segment, _, _ in self._parts]
+        return np.unique(np.concatenate(found)) if found else np.empty(0, np.uint64)
+
+    def frequency(self, field: str, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """How many rows of the view hold each of these terms (where a row comes from one source only)."""
+        total = np.zeros(len(hashes), np.int64)
+        for segment, starts, _ in self._parts:
+            postings = segment.fields[field]
+            which, at = postings.find(hashes)
+            places, of = postings.slices(at)
+            each = np.diff(starts)[postings.rows[places]]
+            total += np.bincount(which[of], each, len(hashes)).astype(np.int64)
+        return total
+
+
+_ROW_BITS = 32
+_ROW_MASK = (1 << _ROW_BITS) - 1
+_NO_POSTINGS = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+class View:
+    """Level one of one snapshot. Rows are its text files in path order; nothing outside it is ever counted."""
+
+    def __init__(
+        self, paths: tuple[Path, ...], content: _Projection, names: _Projection, messages: _Projection
+    ) -> None:
+        self.paths = paths
+        self._projections = dict.fromkeys(CONTENT, content) | {"path": names, "messages": messages}
+        self._content = content
+
+    def match(self, terms: Iterable[str]) -> Matches:
+        """Where these terms stand. The terms of the result are in sorted order, each once."""
+        wanted = tuple(sorted(set(terms)))
+        hashes = np.array([_hash(term) for term in wanted], np.uint64)
+        rows, counts = {}, {}
+        for field in FIELDS:
+            of, where, times = self._projections[field].postings(field, hashes)
+            bounds = np.searchsorted(of, np.arange(len(wanted) + 1)).tolist()
+            spans = list(pairwise(bounds))
+            narrow, exact = where.astype(np.int32), times.astype(np.float64)
+            rows[field] = tuple(narrow[start:end] for start, end in spans)
+            counts[field] = tuple(exact[start:end] for start, end in spans)
+        return Matches(self.paths, wanted, rows, counts, self.lengths, self.centrality)
+
+    def document_frequency(self, terms: Sequence[str], field: str = "body") -> NDArray[np.int64]:
+        """How many files hold each of these terms in a field, in the order asked."""
+        hashes = np.array([_hash(term) for term in terms], np.uint64)
+        return np.bincount(self._projections[field].postings(field, hashes)[0], minlength=len(terms))
+
+    @cached_property
+    def lengths(self) -> Mapping[str, NDArray[np.float64]]:
+        return {field: self._projections[field].lengths(field) for field in FIELDS}
+
+    @cached_property
+    def centrality(self) -> NDArray[np.float64]:
+        """For each file, how often another file mentions a name it defines, each file counted once a name.
+
+        A name that many files define (`setUp`, `toString`) says nothing about any of them and is left out.
+        """
+        hashes = self._content.hashes(_DEFINED)
+        names, rows, _ = self._content.postings(_DEFINED, hashes)
+        few = np.bincount(names, minlength=len(hashes)) <= _MOST_DEFINERS
+        mentions = self._content.frequency(_MENTIONED, hashes)
+        kept = few[names]
+        return np.bincount(rows[kept], mentions[names[kept]] - 1, len(self.paths)).astype(np.float64)
+
+
+_MOST_DEFINERS = 4
+
+
+# --- the index -------------------------------------------------------------------------------------------------
+
+
+class SegmentStore(Protocol):
+    """Where segments outlive the process. None of these raises; what cannot be done is simply not done."""
+
+    def generation(self) -> int:
+        """A number that differs whenever `segments` would."""
+
+    def segments(self, corpus: str) -> Mapping[str, memoryview]:
+        """The stored segments of a corpus by name."""
+
+    def replace_segments(self, corpus: str, removed: Sequence[str], data: bytes | None) -> str | None:
+        """Store one in place of others; its name, or None where nothing was or could be stored."""
+
+
+class _Corpus:
+    """Segments over one kind of row, each row reached by its key. A key counted twice is found once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.segments: dict[int, Segment] = {}
+        self.stored: dict[int, str] = {}
+        self._next = 0
+        self._at: dict[bytes, int] = {}
+
+    def __contains__(self, row_key: bytes) -> bool:
+        return row_key in self._at
+
+    def add(self, segment: Segment, stored_as: str | None = None) -> None:
+        if not segment.keys:
+            return
+        number = self._next
+        self._next += 1
+        self.segments[number] = segment
+        if stored_as is not None:
+            self.stored[number] = stored_as
+        first = number << _ROW_BITS
+        self._at.update(zip(segment.keys, range(first, first + len(segment.keys)), strict=True))
+
+    def sources(self, keys: Iterable[bytes]) -> NDArray[np.int64]:
+        """Where each of these rows lies; -1 where it was never counted."""
+        get = self._at.get
+        return np.array([get(row_key, -1) for row_key in keys], np.int64)
+
+    def merge(self, numbers: Sequence[int], dead: frozenset[bytes] = frozenset()) -> Segment:
+        """These segments as one, without rows found elsewhere and without the dead."""
+        return merge([self.segments[number] for number in numbers], [self._kept(number, dead) for number in numbers])
+
+    def _kept(self, number: int, dead: frozenset[bytes]) -> NDArray[np.bool_]:
+        keys = self.segments[number].keys
+        own: NDArray[np.bool_] = self.sources(keys) == np.arange(len(keys)) + (number << _ROW_BITS)
+        return own & ~np.array([row_key in dead for row_key in keys], bool) if dead else own
+
+    def swap(self, numbers: Sequence[int], segment: Segment, stored_as: str | None = None) -> None:
+        for number in numbers:
+            for row_key in self.segments.pop(number).keys:
+                if self._at.get(row_key, -1) >> _ROW_BITS == number:
+                    del self._at[row_key]
+            self.stored.pop(number, None)
+        self.add(segment, stored_as)
+
+
+class Index:
+    """Every content, path and commit message counted so far, and the views over them.
+
+    Threads may share one; a view, once built, needs no lock.
+    """
+
+    def __init__(self, store: SegmentStore | None = None) -> None:
+        self._store = store
+        self._lock = threading.RLock()
+        self._contents, self._paths, self._messages = _Corpus("contents"), _Corpus("paths"), _Corpus("messages")
+        self._recent: tuple[tuple[Path, ...], object, _Projection, _Projection] | None = None
+
+    def missing(self, keys: Iterable[bytes]) -> list[bytes]:
+        """The contents among these (see `key`) that were not counted yet, each once, in the order given."""
+        with self._lock:
+            return [row_key for row_key in dict.fromkeys(keys) if row_key not in self._contents]
+
+    def add(self, items: Iterable[tuple[bytes, bytes, Rules]]) -> None:
+        """Count the texts of (key, text, rules) items here and now."""
+        segment = segment_of(items)
+        with self._lock:
+            self._insert(self._contents, segment)
+
+    def add_segment(self, data: bytes) -> bool:
+        """Take in what `analyse_task` gave back; False where it is damaged."""
+        segment = Segment.from_buffer(data)
+        if segment is not None:
+            with self._lock:
+                self._insert(self._contents, segment)
+        return segment is not None
+
+    def missing_messages(self, commits: Iterable[CommitId]) -> list[CommitId]:
+        with self._lock:
+            return [commit for commit in dict.fromkeys(commits) if commit + _MESSAGE_TAG not in self._messages]
+
+    def add_messages(self, messages: Iterable[tuple[CommitId, bytes]]) -> None:
+        """Count the words of (commit, message text) items."""
+        builder = _Builder("messages")
+        for commit, text in messages:
+            builder.add(commit + _MESSAGE_TAG, Counter(words.identifiers(text)))
+        with self._lock:
+            self._insert(self._messages, builder.segment())
+
+    def view(
+        self, files: Sequence[tuple[Path, bytes]], messages: Sequence[tuple[CommitId, Sequence[Path]]] = ()
+    ) -> View:
+        """The view over these (path, content key) files, in path order, and these (commit, paths it touched).
+
+        A content or message never added counts as empty. The same `messages` object again costs nothing.
+        """
+        paths = tuple(path for path, _ in files)
+        with self._lock:
+            names, said = self._names_and_messages(paths, messages)
+            content = self._projection(self._contents, [row_key for _, row_key in files], range(len(files)), len(files))
+        return View(paths, content, names, said)
+
+    def _names_and_messages(
+        self, paths: tuple[Path, ...], messages: Sequence[tuple[CommitId, Sequence[Path]]]
+    ) -> tuple[_Projection, _Projection]:
+        if self._recent is not None and self._recent[1] is messages and self._recent[0] == paths:
+            return self._recent[2:]
+        self._add_paths([path for path in paths if path + _PATH_TAG not in self._paths])
+        names = self._projection(self._paths, [path + _PATH_TAG for path in paths], range(len(paths)), len(paths))
+        row_of = {path: row for row, path in enumerate(paths)}
+        pairs = [(commit, row_of[path]) for commit, touched in messages for path in touched if path in row_of]
+        said = self._projection(
+            self._messages, [commit + _MESSAGE_TAG for commit, _ in pairs], [row for _, row in pairs], len(paths)
+        )
+        self._recent = (paths, messages, names, said)
+        return names, said
+
+    def _add_paths(self, paths: Sequence[Path]) -> None:
+        builder = _Builder("path")
+        for path in paths:
+            builder.add(path + _PATH_TAG, Counter(words.identifiers(path)))
+        if paths:
+            self._insert(self._paths, builder.segment())
+
+    def _projection(
+        self, corpus: _Corpus, keys: Sequence[bytes], targets: Sequence[int] | range, row_count: int
+    ) -> _Projection:
+        sources = corpus.sources(keys)
+        known = sources >= 0
+        return _Projection(corpus.segments, sources[known], np.array(targets, np.int64)[known], row_count)
+
+    def _insert(self, corpus: _Corpus, segment: Segment) -> None:
+        corpus.add(segment)
+
+
+_PATH_TAG = _MESSAGE_TAG = VERSION.to_bytes(4, "little")

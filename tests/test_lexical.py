@@ -1,0 +1,273 @@
+"""Level one: what is counted, and that a view counts exactly its own files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import sha1
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repo_provider import lexical, words
+from repo_provider.lexical import Index, Rules, Segment, View
+from repo_provider.model import FIELDS, BlobId, CommitId, Matches, Path
+
+PYTHON = Rules(
+    "python",
+    rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)",
+    (b"#",),
+    ((b'"""', b'"""'), (b"'''", b"'''")),
+)
+TEXT = Rules()
+C = Rules("c", rb"^\w[\w \t*]*?\b(\w+)\(|^struct (\w+)", (b"//",), ((b"/*", b"*/"),))
+
+
+def blob(data: bytes) -> BlobId:
+    return BlobId(sha1(data).digest())
+
+
+def item(data: bytes, rules: Rules = TEXT) -> tuple[bytes, bytes, Rules]:
+    return lexical.key(blob(data), rules), data, rules
+
+
+def view(files: dict[str, bytes], index: Index | None = None, rules: Rules = TEXT) -> View:
+    index = index or Index()
+    items = [item(data, rules) for _, data in sorted(files.items())]
+    wanted = set(index.missing([item_key for item_key, _, _ in items]))
+    index.add([one for one in items if one[0] in wanted])
+    return index.view([(Path(path.encode()), item(data, rules)[0]) for path, data in sorted(files.items())])
+
+
+def counts(matches: Matches, field: str, term: str) -> dict[str, int]:
+    """Path -> times, for one term of a result."""
+    at = matches.terms.index(term)
+    pairs = zip(matches.rows[field][at].tolist(), matches.counts[field][at].tolist(), strict=True)
+    return {matches.paths[row].decode(): int(times) for row, times in pairs}
+
+
+# --- one text --------------------------------------------------------------------------------------------------
+
+
+def test_a_text_is_counted_in_three_fields() -> None:
+    found = lexical.analyse(b'class RateLimiter:\n    """Slows callers."""\n    limit = 1  # tokens\n', PYTHON)
+    assert {b"RateLimiter": 1} == found.names
+    assert {b"Slows": 1, b"callers": 1, b"tokens": 1} == found.comments
+    assert {
+        b"class": 1,
+        b"RateLimiter": 1,
+        b"Slows": 1,
+        b"callers": 1,
+        b"limit": 1,
+        b"1": 1,
+        b"tokens": 1,
+    } == found.body
+
+
+def test_every_group_of_a_definition_line_that_matched_is_a_name() -> None:
+    found = lexical.analyse(b"int uv_read(x)\nstruct buffer {\n  call(y)\n", C)
+    assert {b"uv_read": 1, b"buffer": 1} == found.names
+
+
+@pytest.mark.parametrize(
+    ("text", "rules", "said"),
+    [
+        (b"x = '#no' #yes\n", PYTHON, [b"yes"]),
+        (b'u = "http://no.example" // yes\n', C, [b"yes"]),
+        (b"/* a * b **/ c /* d", C, [b"a", b"b", b"d"]),
+        (b"''' one\ntwo ''' three # four\n", PYTHON, [b"one", b"two", b"four"]),
+        (b'# a """ b\nc\n', PYTHON, [b"a", b"b"]),
+        (b"#", PYTHON, []),
+        (b"# plain text has no comments", TEXT, []),
+    ],
+)
+def test_comments_are_found_by_their_marks(text: bytes, rules: Rules, said: list[bytes]) -> None:
+    assert Counter(said) == lexical.analyse(text, rules).comments
+
+
+def test_a_key_names_bytes_language_and_rules() -> None:
+    """Fault 78: the same bytes as x.py and as x.txt are two analyses."""
+    one = blob(b"def f(): pass\n")
+    assert 3 == len({lexical.key(one, PYTHON), lexical.key(one, TEXT), lexical.key(blob(b""), TEXT)})
+    assert lexical.key(one, PYTHON) == lexical.key(one, Rules(*(getattr(PYTHON, f) for f in PYTHON.__struct_fields__)))
+
+
+# --- views -----------------------------------------------------------------------------------------------------
+
+
+def test_a_view_says_where_a_term_stands_and_how_often() -> None:
+    found = view({"a.txt": b"retry retry later", "b.txt": b"later"}).match(["retri", "later", "retry", "absent"])
+    assert ("absent", "later", "retri", "retry") == found.terms
+    retry = words.terms(b"retry")[0]
+    assert {"a.txt": 2} == counts(found, "body", retry)
+    assert {"a.txt": 1, "b.txt": 1} == counts(found, "body", "later")
+    assert {} == counts(found, "body", "absent")
+    assert [3.0, 1.0] == found.lengths["body"].tolist()
+
+
+def test_the_same_content_at_two_paths_is_two_files() -> None:
+    """Fault 78: each path is reported once, with its own path; twins count twice in every statistic."""
+    index = Index()
+    both = view({"a/x.txt": b"same words", "b/x.txt": b"same words", "c.txt": b"words"}, index)
+    assert {"a/x.txt": 1, "b/x.txt": 1, "c.txt": 1} == counts(both.match(["word"]), "body", "word")
+    assert [3] == both.document_frequency(["word"]).tolist()
+    one = view({"b/x.txt": b"same words", "c.txt": b"words"}, index)
+    assert {"b/x.txt": 1} == counts(one.match(["same", "sam"]), "body", words.terms(b"same")[0])
+
+
+def test_words_of_a_path_are_a_field_of_that_path() -> None:
+    found = view({"src/rate_limiter.py": b"", "tests/x.py": b""}).match(["rat", "limiter", "=ratelimiter"])
+    assert {"src/rate_limiter.py": 1} == counts(found, "path", "limiter")
+    assert {"src/rate_limiter.py": 1} == counts(found, "path", "=ratelimiter")
+
+
+def test_messages_are_counted_for_every_file_their_commit_touched() -> None:
+    index = Index()
+    commits = [CommitId(bytes([n]) * 20) for n in range(3)]
+    assert commits == index.missing_messages(commits)
+    index.add_messages([(commits[0], b"proxy proxy"), (commits[1], b"proxy auth")])
+    assert commits[2:] == index.missing_messages(commits)
+    paths = [Path(b"a"), Path(b"b"), Path(b"c")]
+    said = [(commits[0], paths[:2]), (commits[1], [paths[1], Path(b"gone")]), (commits[2], paths)]
+    found = index.view([(path, item(b"")[0]) for path in paths], said).match(["proxy", "auth"])
+    assert {"a": 2, "b": 3} == counts(found, "messages", "proxy")
+    assert {"b": 1} == counts(found, "messages", "auth")
+    assert [2.0, 4.0, 0.0] == found.lengths["messages"].tolist()
+
+
+def test_centrality_counts_mentions_in_other_files_of_names_a_file_defines() -> None:
+    files = {
+        "a.py": b"class Router: pass\ndef helper_fn(): Router()\n",
+        "b.py": b"Router() + Router() + Routers()",
+        "c.py": b"from a import Router, helper_fn",
+        "d.py": b"router",
+    }
+    assert [3.0, 0.0, 0.0, 0.0] == view(files, rules=PYTHON).centrality.tolist()
+
+
+def test_a_name_that_many_files_define_makes_none_of_them_central() -> None:
+    files = {f"{n}.py": b"def common_name(): pass\n" for n in range(5)} | {"own.py": b"def special(): pass"}
+    assert [0.0] * 6 == view(files, rules=PYTHON).centrality.tolist()
+
+
+def test_a_content_that_was_never_added_counts_as_empty() -> None:
+    found = Index().view([(Path(b"a.txt"), item(b"word")[0])]).match(["word", "txt"])
+    assert {} == counts(found, "body", "word")
+    assert {"a.txt": 1} == counts(found, "path", "txt")
+
+
+def test_an_empty_snapshot_has_no_matches() -> None:
+    found = Index().view([]).match(["word"])
+    assert () == found.paths
+    assert [()] == [tuple(rows.tolist()) for rows in found.rows["body"]]
+    assert [] == found.centrality.tolist()
+
+
+def test_no_terms_is_a_question_too() -> None:
+    assert () == view({"a": b"x"}).match([]).terms
+
+
+# --- exactness -------------------------------------------------------------------------------------------------
+
+_WORD = st.sampled_from([b"alpha", b"beta_gamma", b"GammaRay", b"def", b"f", b"#", b"\n", b"7", "é重跑".encode(), b"x"])
+_TEXT = st.lists(_WORD, max_size=12).map(b" ".join)
+_FILES = st.dictionaries(st.sampled_from(["a", "b/c", "d_e", "x/y/z", "beta.py"]), _TEXT, max_size=5)
+_TERMS = sorted(
+    {term for word in (b"alpha", b"beta_gamma", b"GammaRay", b"7", "é重跑".encode()) for term in words.terms(word)}
+)
+
+
+def same(one: Matches, other: Matches) -> bool:
+    return plain(one) == plain(other)
+
+
+def plain(matches: Matches) -> object:
+    """Everything in a result, as values that compare."""
+    return (
+        matches.paths,
+        matches.terms,
+        [[rows.tolist() for rows in matches.rows[field]] for field in FIELDS],
+        [[times.tolist() for times in matches.counts[field]] for field in FIELDS],
+        [matches.lengths[field].tolist() for field in FIELDS],
+        matches.centrality.tolist(),
+    )
+
+
+@given(files=_FILES, others=st.lists(_FILES, max_size=3), first=st.booleans())
+def test_matches_depend_on_the_snapshot_alone(
+    files: dict[str, bytes], others: Sequence[dict[str, bytes]], first: bool
+) -> None:
+    """P1: not on what else was indexed, nor in which order or how many segments."""
+    crowded = Index()
+    if first:
+        view(files, crowded, PYTHON)
+    for other in others:
+        view(other, crowded, PYTHON)
+    assert same(view(files, rules=PYTHON).match(_TERMS), view(files, crowded, PYTHON).match(_TERMS))
+
+
+@given(files=_FILES)
+def test_counts_are_those_of_counting_by_hand(files: dict[str, bytes]) -> None:
+    found = view(files).match(_TERMS)
+    by_hand = {path: words.count(data) for path, data in files.items()}
+    for term in _TERMS:
+        assert {p: n for p, c in by_hand.items() if (n := c[term])} == counts(found, "body", term)
+    lengths = [sum(n for t, n in by_hand[path].items() if not t.startswith("=")) for path in sorted(files)]
+    assert lengths == found.lengths["body"].tolist()
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8"), min_size=1))
+def test_every_word_of_a_line_finds_it_again(line: str) -> None:
+    """Faults 52, 53, 104: any token between spaces, asked with the same split, is found if it has a letter or digit."""
+    found = view({"f": line.encode()})
+    for token in line.encode().split():
+        terms = [term for word in words.identifiers(token) for term in words.terms(word)]
+        matches = found.match(terms)
+        assert all(len(rows) for rows in matches.rows["body"])
+
+
+# --- segments --------------------------------------------------------------------------------------------------
+
+
+def segment(*texts: bytes) -> Segment:
+    return lexical.segment_of([item(text, PYTHON) for text in texts])
+
+
+def test_a_segment_survives_its_bytes() -> None:
+    one = segment(b"alpha beta_gamma", b"def alpha(): pass # said", b"")
+    data = one.to_bytes()
+    again = Segment.from_buffer(data)
+    assert again is not None
+    assert data == again.to_bytes()
+
+
+@given(st.lists(st.lists(_TEXT, max_size=3, unique=True), min_size=1, max_size=4))
+def test_merged_segments_are_the_segment_of_all_rows(groups: list[list[bytes]]) -> None:
+    together = segment(*(text for texts in groups for text in texts))
+    merged = lexical.merge([segment(*texts) for texts in groups])
+    assert together.to_bytes() == merged.to_bytes()
+
+
+def test_merging_can_leave_rows_out() -> None:
+    keep = [np.array([True, False]), np.array([False, True])]
+    merged = lexical.merge([segment(b"a1", b"b2"), segment(b"c3", b"d4")], keep)
+    assert segment(b"a1", b"d4").to_bytes() == merged.to_bytes()
+
+
+@given(st.data())
+def test_any_damage_to_a_segment_is_noticed(data: st.DataObject) -> None:
+    good = segment(b"alpha beta", b"gamma").to_bytes()
+    at = data.draw(st.integers(0, len(good) - 1))
+    flipped = good[:at] + bytes([good[at] ^ 1 << data.draw(st.integers(0, 7))]) + good[at + 1 :]
+    assert Segment.from_buffer(flipped) is None
+    assert Segment.from_buffer(good[:at]) is None
+
+
+def test_a_worker_counts_as_this_process_does() -> None:
+    items = [item(b"def alpha(): pass", PYTHON), item(b"beta # x", TEXT)]
+    index = Index()
+    assert index.add_segment(lexical.analyse_task(lexical.analyse_payload(items)))
+    assert [] == index.missing([row_key for row_key, _, _ in items])
+    assert not index.add_segment(b"damaged")
