@@ -123,9 +123,13 @@ class Text:
         except UnicodeDecodeError:
             return data.decode("latin-1"), "normalized"
 
+    def content_bytes(self, span: Span) -> bytes:
+        """The content's UTF-8 bytes, which are the file's own where the content is exact."""
+        return self.content(span)[0].encode("utf-8") if self._mixed else self.slice(span)
+
     def content_digest(self, span: Span) -> Digest:
-        """D1: of the content's UTF-8 bytes, which are the file's own where the content is exact."""
-        return digest(self.content(span)[0].encode("utf-8")) if self._mixed else self.digest(span)
+        """D1."""
+        return digest(self.content_bytes(span))
 
     def cited(self, span: Span) -> tuple[str | None, Digest]:
         """F17 range and F5 digest of the file's bytes behind a span; a transcoded file is cited whole."""

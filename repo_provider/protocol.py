@@ -8,6 +8,7 @@ I/O or knows the repository. `wire` turns these into bytes and back; every other
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from datetime import date
@@ -260,3 +261,26 @@ def lines_span(data: bytes, first: int, last: int, starts: Sequence[int] | None 
     if first > len(starts):
         return None
     return starts[first - 1], starts[last] if last < len(starts) else len(data)
+
+
+# --- uris ------------------------------------------------------------------------------------------------------
+
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
+_QUOTED = tuple(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in range(256))
+_ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
+
+
+def quote(raw: bytes) -> str:
+    """Percent-encoding of raw bytes; RFC 3986's unreserved characters and `/` stay as they are."""
+    return "".join([_QUOTED[byte] for byte in raw])
+
+
+def unquote(text: str) -> bytes:
+    """The raw bytes of percent-encoded text; a `%` that starts no escape is itself."""
+    return _ESCAPE.sub(lambda match: bytes((int(match[1], 16),)), text.encode("utf-8", "surrogatepass"))
+
+
+def file_uri(root: str, path: bytes) -> str:
+    """The `file://` uri of a repository path under a root, which is absolute and spelled as it was typed."""
+    parts = os.fsencode(root).replace(os.fsencode(os.sep), b"/").strip(b"/")
+    return "file:///" + quote(parts + b"/" + path if parts else path)
