@@ -1,0 +1,399 @@
+"""Which files, and which regions of them, answer a plan best; what a score means.
+
+Two steps, one model: a file's score is the sum of its parts times `WEIGHTS`. `candidates` knows the parts that level
+one counts (words per field, names, paths) and shortlists files; `rank` adds the parts that need bytes and outlines and
+turns files into regions. Pure: no I/O, no syntax, no clock. float64, terms in sorted order, scores rounded to six
+decimals, ties by path bytes, then line (P1). `provider` calls it once a query; it never imports its neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from repo_provider.model import FIELDS, Candidate, Definition, Hit, Matches, Outline, Path, Plan, Span, Text
+from repo_provider.words import stem, subwords
+
+Floats = NDArray[np.float64]
+
+WEIGHTS: Mapping[str, float] = {
+    # level one: BM25 of the question's words in each field, as a share of the question's information
+    "body": 0.1,
+    "path": 0.3,
+    "names": 0.1,
+    "comments": 0.3,
+    "messages": 1.5,  # commits that touched the file say what it is for
+    # share of the question's information that a field has at all
+    "names_share": 0.4,
+    "comments_share": 0.9,
+    "messages_share": 1.7,
+    "share": 0.3,
+    # whole names, from adjacent words too: `rate limiter` -> `RateLimiter`
+    "whole_body": 0.4,
+    "whole_names": 0.8,
+    "whole_comments": 0.7,
+    "whole_messages": 0.8,
+    "stem": 1.5,  # how much of the file's name the question says
+    "stem_share": 0.4,  # how much of the question the file's name says
+    "stem_all": 0.7,
+    "folder": 0.9,
+    "central": 0.25,  # log of the number of files that mention what it defines
+    "place": 3.0,  # the question mentions this file
+    # level two
+    "block": 0.4,
+    "block_share": 0.3,
+    "coherence": 0.17,
+    "head": 0.8,
+    "definition": 0.6,
+    "exact": 0.5,
+    "phrase": 1.0,
+    # traits that the question does not ask for
+    "unwanted": -1.4,
+    "unwanted_docs": -1.4,
+    "unwanted_test": -1.1,
+}
+"""What each part adds to a file's score."""
+
+SATURATION = 1.2  # BM25's k1
+LENGTH = {"path": 0.5}  # BM25's b, 0.75 elsewhere
+SHORTLIST = 100
+PREVIEW = 400  # rows whose names and traits are looked at before the shortlist is cut
+
+
+def candidates(
+    plan: Plan,
+    matches: Matches,
+    traits: Callable[[Path], frozenset[str]],
+    *,
+    limit: int = SHORTLIST,
+) -> list[Candidate]:
+    """The files level one puts forward, best first. `parts` are what the score is made of."""
+    information = weigh(plan, matches)
+    fields = _field_parts(matches, information)
+    score = sum((WEIGHTS[name] * values for name, values in fields.items()), np.zeros(len(matches.paths)))
+    score = score + WEIGHTS["central"] * np.log1p(matches.centrality) * (score > 0)
+    mentioned = _mentioned(plan, matches.paths)
+    for row, value in mentioned.items():
+        score[row] += WEIGHTS["place"] * value
+    rows = [row for row in _best(score, PREVIEW) if score[row] > 0]
+    said = {term: value for term, value in zip(matches.terms, information, strict=True) if term[0] != "="}
+    whole = frozenset(term[1:] for term in matches.terms if term[0] == "=")
+    found = []
+    for row in rows:
+        parts = {name: float(values[row]) for name, values in fields.items() if values[row]}
+        parts |= {"central": math.log1p(float(matches.centrality[row])), "place": mentioned.get(row, 0.0)}
+        parts |= _path_parts(matches.paths[row], said, whole)
+        parts |= _trait_parts(traits(matches.paths[row]) - plan.wanted)
+        found.append(Candidate(matches.paths[row], total(parts), parts))
+    found.sort(key=lambda candidate: (-candidate.score, candidate.path))
+    return found[:limit]
+
+
+def total(parts: Mapping[str, float]) -> float:
+    """The score of these parts, rounded so that no order of adding shows."""
+    return round(sum(WEIGHTS.get(name, 0.0) * parts[name] for name in sorted(parts)), 9)
+
+
+def weigh(plan: Plan, matches: Matches) -> list[float]:
+    """The information of each of the plan's terms in this snapshot: its weight times its inverse document frequency."""
+    count = len(matches.paths)
+    weights = dict(zip(plan.terms, plan.weights, strict=True))
+    result = []
+    for i, term in enumerate(matches.terms):
+        frequency = max(len(matches.rows[field][i]) for field in ("body", "path"))
+        result.append(weights.get(term, 0.0) * math.log1p((count - frequency + 0.5) / (frequency + 0.5)))
+    return result
+
+
+# --- level one -------------------------------------------------------------------------------------------------
+
+
+def _field_parts(matches: Matches, information: Sequence[float]) -> dict[str, Floats]:
+    """Per field: BM25 of words, BM25 of whole names, share of the information there at all; all relative to the sum."""
+    count = len(matches.paths)
+    everything = sum(v for t, v in zip(matches.terms, information, strict=True) if t[0] != "=") or 1.0
+    parts: dict[str, Floats] = {}
+    share = np.zeros(count)
+    words, wholes, shares = (dict[str, Floats]() for _ in range(3))
+    for field in FIELDS:
+        words[field], wholes[field], shares[field] = np.zeros(count), np.zeros(count), np.zeros(count)
+        lengths = matches.lengths[field]
+        b = LENGTH.get(field, 0.75)
+        normal = SATURATION * (1 - b + b * lengths / max(float(lengths.mean()) if count else 0.0, 1e-9))
+        for i, term in enumerate(matches.terms):
+            rows, counts = matches.rows[field][i], matches.counts[field][i]
+            if not len(rows) or not information[i]:
+                continue
+            gain = information[i] / everything * counts * (SATURATION + 1) / (counts + normal[rows])
+            if term[0] == "=":
+                wholes[field][rows] += gain
+            else:
+                words[field][rows] += gain
+                shares[field][rows] += information[i] / everything
+    for i, term in enumerate(matches.terms):
+        if term[0] != "=":
+            here = np.zeros(count, bool)
+            for field in ("body", "path", "names"):
+                here[matches.rows[field][i]] = True
+            share += here * (information[i] / everything)
+    parts |= words | {f"whole_{f}": wholes[f] for f in ("body", "names", "comments", "messages")}
+    parts |= {f"{f}_share": shares[f] for f in ("names", "comments", "messages")}
+    return parts | {"share": share}
+
+
+def _best(score: Floats, most: int) -> list[int]:
+    """Rows of the highest scores, best first, ties by row (paths are sorted)."""
+    if len(score) > most:
+        edge = np.partition(score, -most)[-most]
+        rows = np.flatnonzero(score >= edge)
+    else:
+        rows = np.arange(len(score))
+    order = np.lexsort((rows, -score[rows]))
+    return [int(row) for row in rows[order][:most]]
+
+
+_CONTAINERS = frozenset(["mod", "index", "init", "main", "lib"])
+"""File names that say nothing: there the folder is the name."""
+
+
+@lru_cache(maxsize=1 << 16)
+def _named(path: Path) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Stems of a file's name and of its folder's, and the name joined; `foo/mod.rs` is called `foo`."""
+    *folders, base = path.split(b"/")
+    name = base.lstrip(b".").split(b".")[0].decode("utf-8", "replace")
+    folder = folders[-1].decode("utf-8", "replace") if folders else ""
+    words = subwords(name)
+    if len(words) == 1 and words[0] in _CONTAINERS and folder:
+        words = subwords(folder)
+    return tuple(map(stem, words)), tuple(map(stem, subwords(folder))), "".join(words)
+
+
+UNSAID = 3.0  # information of a word of a file's name that the question does not say
+
+
+def _path_parts(path: Path, said: Mapping[str, float], whole: frozenset[str]) -> dict[str, float]:
+    words, folder, joined = _named(path)
+    everything = sum(said.values()) or 1.0
+    hit = sum(said[word] for word in words if word in said)
+    if not hit and joined not in whole and not any(word in said for word in folder):
+        return {}
+    return {
+        "stem": hit / (sum(said.get(word, UNSAID) for word in words) or 1.0),
+        "stem_share": hit / everything,
+        "stem_all": float(joined in whole or (bool(words) and all(word in said for word in words))),
+        "folder": sum(said[word] for word in folder if word in said)
+        / (sum(said.get(word, UNSAID) for word in folder) or 1.0),
+    }
+
+
+def _trait_parts(unwanted: frozenset[str]) -> dict[str, float]:
+    parts = {"unwanted": 1.0} if unwanted else {}
+    return parts | {f"unwanted_{trait}": 1.0 for trait in sorted(unwanted)}
+
+
+def _mentioned(plan: Plan, paths: Sequence[Path]) -> dict[int, float]:
+    """Rows of files the question mentions, by how much of the mention they share; a name many files bear says less."""
+    found: dict[int, float] = {}
+    for place in plan.places:
+        parts = place.path.split(b"/")
+        rows = [(row, _common_tail(parts, path)) for row, path in enumerate(paths) if path.endswith(parts[-1])]
+        longest = max((common for _, common in rows), default=0)
+        best = [row for row, common in rows if common == longest and common]
+        for row in best:
+            value = place.weight / len(best) if longest == 1 else place.weight
+            found[row] = max(found.get(row, 0.0), value)
+    return found
+
+
+def _common_tail(parts: Sequence[bytes], path: Path) -> int:
+    common = 0
+    for ours, theirs in zip(reversed(parts), reversed(path.split(b"/")), strict=False):
+        if ours != theirs:
+            break
+        common += 1
+    return common
+
+
+# --- level two: where in a file --------------------------------------------------------------------------------
+
+CELL = 512
+"""Bytes of half a block. Blocks are counted in bytes, so that no line table is needed to find the best one."""
+MOST_HITS = 300  # of one word in one file that are looked at
+MOST_WORDS = 32  # of the question that are looked for in texts
+SMALL = 2_400
+"""Bytes up to which a definition is answered whole."""
+
+
+def rank(
+    plan: Plan,
+    shortlist: Sequence[Candidate],
+    texts: Mapping[Path, Text],
+    outlines: Mapping[Path, Outline],
+    information: Sequence[float],
+    *,
+    limit: int = 200,
+) -> list[Hit]:
+    """The regions of the shortlisted files that answer best, best first, the best of each file before its others."""
+    words = _wordlist(plan, information)
+    hits: list[Hit] = []
+    for candidate in shortlist:
+        text = texts.get(candidate.path)
+        if text is not None and text.data:
+            file = _File(plan, text, outlines.get(candidate.path), words)
+            parts = {**candidate.parts, **file.parts()}
+            hits.extend(_regions(plan, candidate.path, file, parts))
+    hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span))
+    return hits[:limit]
+
+
+def _wordlist(plan: Plan, information: Sequence[float]) -> dict[str, float]:
+    """The words worth looking for in texts, with their share of the question's information."""
+    said = [(t, v) for t, v in zip(plan.terms, information, strict=True) if t[0] != "=" and v > 0]
+    everything = sum(v for _, v in said) or 1.0
+    kept = sorted(said, key=lambda item: (-item[1], item[0]))[:MOST_WORDS]
+    return {term: value / everything for term, value in sorted(kept)}
+
+
+class _File:
+    """Where one file has the question's words, and what of that its outline explains."""
+
+    def __init__(self, plan: Plan, text: Text, outline: Outline | None, words: Mapping[str, float]) -> None:
+        self.text, self.outline, self._plan, self._words = text, outline, plan, words
+        self.lower = text.data.lower()
+        self.at = {term: _occurrences(text.data, self.lower, term.encode()) for term in words}
+        cells = len(text.data) // CELL + 1
+        self._cells = np.zeros((len(words), cells + 1))
+        for i, positions in enumerate(self.at.values()):
+            if positions:
+                self._cells[i] = np.bincount(np.array(positions) // CELL, minlength=cells + 1)
+        shares = np.array(list(words.values()))[:, None]
+        pairs = self._cells[:, :-1] + self._cells[:, 1:]
+        self.blocks = (shares * (2 * pairs / (pairs + 1))).sum(0) if words else np.zeros(cells)
+        self._block_shares = (shares * (pairs > 0)).sum(0) if words else np.zeros(cells)
+        self.named = self._named_definitions()
+
+    def parts(self) -> dict[str, float]:
+        best = np.sort(self.blocks)[::-1]
+        parts = {
+            "block": float(best[0]),
+            "block_share": float(self._block_shares.max()),
+            "coherence": float(best[:8:2].sum()),
+            "head": sum(share for term, share in self._words.items() if self.at[term] and self.at[term][0] < 1500),
+            "phrase": float(sum(phrase in self.lower for phrase in self._plan.phrases)),
+        }
+        if self.outline is not None:
+            parts["definition"] = math.log1p(sum(self._name_value(d) for d in self.outline.definitions))
+            parts["exact"] = max((value for value, _ in self.named), default=0.0)
+        return {name: value for name, value in parts.items() if value}
+
+    def _name_value(self, definition: Definition) -> float:
+        """How much of the question a definition's name says, times how much of the name the question says."""
+        words = _stems(definition.name)
+        hit = sum(self._words[word] for word in words if word in self._words)
+        return hit * hit / (hit + 0.3 * sum(word not in self._words for word in words)) if hit else 0.0
+
+    def _named_definitions(self) -> list[tuple[float, int]]:
+        """Definitions the question asks for by name: how exactly, and their index; best first."""
+        if self.outline is None or not self._plan.names:
+            return []
+        asked = [(name, tuple(_plain(part) for part in name.parts)) for name in self._plan.names]
+        found = []
+        for index, definition in enumerate(self.outline.definitions):
+            plain = _plain(definition.name)
+            for name, parts in asked:
+                if parts[-1] == plain:
+                    value = 1.0 if definition.name == name.parts[-1] else 0.7
+                    found.append((name.weight * value, index))
+        return sorted(found, key=lambda item: (-item[0], item[1]))
+
+
+def _occurrences(data: bytes, lower: bytes, term: bytes) -> list[int]:
+    """Offsets where a word begins with these letters, also inside an identifier (`getUser`, `get_user`)."""
+    found: list[int] = []
+    at = lower.find(term)
+    while at >= 0 and len(found) < MOST_HITS:
+        if at == 0 or lower[at - 1] not in _LETTERS or (data[at] != lower[at] and _starts_hump(data, lower, at)):
+            found.append(at)
+        at = lower.find(term, at + len(term))
+    return found
+
+
+def _starts_hump(data: bytes, lower: bytes, at: int) -> bool:
+    """The capital at `at` follows a small letter or is followed by one."""
+    return data[at - 1] == lower[at - 1] or data[at + 1 : at + 2] == lower[at + 1 : at + 2]
+
+
+_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz")
+
+
+@lru_cache(maxsize=1 << 17)
+def _stems(name: str) -> tuple[str, ...]:
+    return tuple(map(stem, subwords(name)))
+
+
+@lru_cache(maxsize=1 << 17)
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+# --- regions ---------------------------------------------------------------------------------------------------
+
+
+def _regions(plan: Plan, path: Path, file: _File, parts: Mapping[str, float]) -> Iterator[Hit]:
+    """The best region of a file with the file's score, then others, each below half of it."""
+    score = calibrated(total(parts))
+    taken: list[Span] = []
+    for place, (span, definition) in enumerate(_spans(plan, file)):
+        if any(span.start < other.end and other.start < span.end for other in taken):
+            continue
+        taken.append(span)
+        yield _hit(path, file, span, definition, round(score * 0.5**place, 6), parts)
+        if len(taken) == 3:
+            return
+
+
+def calibrated(score: float) -> float:
+    """A file's score as something that means the same for every question, in [0, 1]."""
+    return round(1 / (1 + math.exp(-(score - 4.5) / 1.5)), 6)
+
+
+def _spans(plan: Plan, file: _File) -> Iterator[tuple[Span, Definition | None]]:
+    """Regions of a file, best first: what was asked for by name, then the definitions or blocks with most in them."""
+    if file.outline is not None:
+        for _, index in file.named[:2]:
+            definition = file.outline.definitions[index]
+            yield (definition.span, definition)
+    order = np.lexsort((np.arange(len(file.blocks)), -file.blocks))
+    for cell in order[:4]:
+        start = int(cell) * CELL
+        block = file.text.whole_lines(min(start, len(file.text.data) - 1), min(start + 2 * CELL, len(file.text.data)))
+        yield _around(file, block)
+
+
+def _around(file: _File, block: Span) -> tuple[Span, Definition | None]:
+    """The smallest definition that holds the middle of a block, if it is small; else the block."""
+    if file.outline is None:
+        return block, None
+    middle = (block.start + block.end) // 2
+    holding = [d for d in file.outline.definitions if d.span.start <= middle < d.span.end]
+    smallest = min(holding, key=lambda d: (d.span.end - d.span.start, d.span.start), default=None)
+    if smallest is not None and smallest.span.end - smallest.span.start <= SMALL:
+        return smallest.span, smallest
+    return block, None
+
+
+def _hit(
+    path: Path, file: _File, span: Span, definition: Definition | None, score: float, parts: Mapping[str, float]
+) -> Hit:
+    """A region as a hit: the head of a definition too large to show whole."""
+    if definition is None or file.outline is None:
+        return Hit(path, "snippet", span, score, parts=parts)
+    twins = [d for d in file.outline.definitions if d.qualified == definition.qualified]
+    ordinal = twins.index(definition)
+    if span.end - span.start > SMALL:
+        return Hit(path, "symbol", definition.head, score, definition.qualified, ordinal, parts=parts)
+    return Hit(path, "snippet", span, score, definition.qualified, ordinal, parts=parts)
