@@ -8,15 +8,17 @@ by `cli`; nothing that a program reads is made here.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TextIO
 from urllib.parse import unquote
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.syntax import Syntax
 from rich.text import Text
 
-from repo_provider.protocol import ContextFrame, ContextQuery, ContextQueryResult, parse_range
+from repo_provider.protocol import ContextFrame, ContextQuery, ContextQueryResult, FrameVerdict, parse_range
 
 
 def console(file: TextIO) -> Console:
@@ -134,3 +136,57 @@ def budget(query: ContextQuery, result: ContextQueryResult) -> Text:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+# --- verdicts, facts, progress ---------------------------------------------------------------------------------
+
+_VERDICT_STYLES = {"valid": "green", "stale": "yellow", "gone": "red", "unknown": "magenta"}
+
+
+def verdict(judged: FrameVerdict) -> Text:
+    """One frame's verdict: the word first, so that a column of them reads at a glance."""
+    text = Text(f"{judged.status:<7}", style=_VERDICT_STYLES[judged.status])
+    text.append(f"  {visible(judged.frame.frame_id)}", style="default")
+    if judged.replacement_digest:
+        text.append(f"  now {judged.replacement_digest}", style="dim")
+    return text
+
+
+def facts(told: Mapping[str, object], depth: int = 0) -> Iterator[Text]:
+    """Names and values, one a line, what belongs to a name indented below it."""
+    width = max((len(name) for name in told), default=0)
+    for name, value in told.items():
+        label = Text("  " * depth)
+        label.append(visible(str(name)).replace("_", " "), style="cyan")
+        if isinstance(value, Mapping):
+            yield label
+            yield from facts(value, depth + 1)
+        elif isinstance(value, (list, tuple)) and value:
+            yield label
+            yield from (Text("  " * (depth + 1) + visible(str(item))) for item in value)
+        else:
+            label.append(" " * (width - len(str(name)) + 2))
+            label.append(_value(value), style="default")
+            yield label
+
+
+def _value(value: object) -> str:
+    if value is None or value == () or value == []:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else visible(str(value))
+
+
+@contextmanager
+def progress(file: TextIO) -> Iterator[Callable[[int, int, bytes], None]]:
+    """A bar on a terminal, silence elsewhere: call what it gives with files done, files in all, the present one."""
+    if not file.isatty():
+        yield lambda done, total, path: None
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=console(file), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, path: bar.update(
+            task, completed=done, total=total, description=visible(path.decode("utf-8", "replace"))[-60:]
+        )
