@@ -1,0 +1,105 @@
+"""The README's examples are run, and its tables are what the program says of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repo_provider.cli import commands
+from repo_provider.settings import table
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+INSTALL_AND_ASK, INSTALL_AND_TEST, SERVE = blocks("sh")
+
+
+def run(arguments: list[str], home: Path, *, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run in the checkout with what a host leaves of the environment: PATH and HOME."""
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    return subprocess.run(
+        arguments,
+        cwd=ROOT,
+        env={"PATH": path, "HOME": str(home)},
+        input=stdin,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+
+
+def test_the_first_command_asks_this_repository_and_gets_what_the_readme_shows(tmp_path: Path) -> None:
+    install, ask = INSTALL_AND_ASK.split(" && ")
+    assert "python3 -m pip install -c constraints.txt ." == install
+    done = run([*shlex.split(ask), "--deadline", "0"], tmp_path)
+    assert (0, "") == (done.returncode, done.stderr)
+    (shown,) = blocks("text")
+    assert _files(shown)[0] == _files(done.stdout)[0]
+    assert set() == set(_files(shown)) - {file for file in _files(shown) if (ROOT / file).exists()}
+    assert re.search(r"^\d+ frames of 8, [\d,]+ of 4,000 tokens", shown, re.MULTILINE)
+    assert re.search(r"^\d+ frames of 8, [\d,]+ of 4,000 tokens", done.stdout, re.MULTILINE)
+
+
+def _files(answer: str) -> list[str]:
+    return re.findall(r"^\d+\. (\S+) L\d", answer, re.MULTILINE)
+
+
+def test_ci_runs_the_second_command_as_it_stands_here() -> None:
+    assert INSTALL_AND_TEST in (ROOT / ".ci" / "run").read_text()
+
+
+def test_the_host_settings_start_the_command_a_host_spawns() -> None:
+    (settings,) = blocks("json")
+    provider = json.loads(settings)["context_providers"]["repo"]
+    assert shlex.split(SERVE) == [provider["command"], *provider["args"]]
+
+
+def test_the_pasted_session_is_answered_line_by_line(tmp_path: Path) -> None:
+    (session,) = blocks("ndjson")
+    done = run(["repo-provider", "serve", "-C", ".", "--deadline", "0"], tmp_path, stdin=session.replace(*_ENDS))
+    assert (0, "") == (done.returncode, done.stderr)
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    assert ["error", "frames", "frames", "handshake_ack", "verified"][1:] == sorted(reply["type"] for reply in replies)
+    answers = {reply["id"]: reply["result"] for reply in replies if "id" in reply}
+    assert 0 < len(answers["q1"]["frames"]) <= 3
+    assert {"symbol"} == {frame["kind"] for frame in answers["q2"]["frames"]}
+    (verdicts,) = (reply["response"]["verdicts"] for reply in replies if reply["type"] == "verified")
+    assert ["stale"] == [verdict["status"] for verdict in verdicts]
+
+
+_ENDS = ('{"type":"shutdown"}\n', "")  # a person waits before typing it; end of input lets what was asked finish
+
+
+def test_the_small_host_runs_and_every_frame_it_was_given_is_valid(tmp_path: Path) -> None:
+    (host,) = blocks("python")
+    assert len(host.splitlines()) <= 24
+    done = run([sys.executable, "-c", host], tmp_path)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert 0 < len(done.stdout.splitlines()) <= 5
+    assert {"valid"} == {line.split()[0] for line in done.stdout.splitlines()}
+
+
+def test_the_options_are_the_programs_own() -> None:
+    assert f"<!-- options -->\n{table()}\n" in README
+
+
+def test_every_command_stands_in_the_table_and_every_row_is_a_command() -> None:
+    told = re.findall(r"^\| `([a-z]+)[^`]*` \| ", README.partition("## Commands")[2].partition("<!--")[0], re.MULTILINE)
+    assert sorted(commands.commands) == sorted(told)
+
+
+@pytest.mark.parametrize("module", sorted(path.name for path in (ROOT / "repo_provider").glob("[a-z]*.py")))
+def test_every_module_stands_in_the_map(module: str) -> None:
+    assert f"`{module}`" in README
