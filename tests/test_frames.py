@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from repo_provider.errors import BudgetUnsatisfiable
@@ -26,7 +26,6 @@ from repo_provider.frames import (
 from repo_provider.model import BlobId, CommitId, Definition, Hit, Outline, Path, Span, Text
 from repo_provider.protocol import KINDS, Digest, FrameId, FrameVerdict, Provenance, Relation, digest, token_cost
 
-PROPERTY = settings(derandomize=True, deadline=None)
 COMMIT = CommitId(bytes.fromhex("c0" * 20))
 BLOB = BlobId(bytes.fromhex("b1" * 20))
 A, B, C, D = Path(b"a.py"), Path(b"b.py"), Path(b"c.py"), Path(b"d.py")
@@ -117,7 +116,6 @@ def test_any_other_text_is_no_frame_id(text: str) -> None:
     assert parse_name(text) is None
 
 
-@PROPERTY
 @given(st.text())
 def test_what_is_read_as_a_frame_id_is_spelled_that_way(text: str) -> None:
     for frame_id in (text, f"snippet:{text}#f", f"snippet:a#{text}", f"doc:{text}:L1", f"episode:{text}"):
@@ -151,7 +149,6 @@ names = st.one_of(
 )
 
 
-@PROPERTY
 @given(names)
 def test_every_name_comes_back(name: FrameName) -> None:
     text = format_name(name)
@@ -211,7 +208,6 @@ def line_costs(text: Text, span: Span) -> list[int]:
 budgets = st.tuples(st.integers(0, 12), st.one_of(st.integers(0, 60), st.integers(0, 2_000)))
 
 
-@PROPERTY
 @given(questions(), budgets)
 def test_no_budget_is_ever_exceeded(
     question: tuple[list[Hit], dict[Path, Text], dict[Path, Outline]], budget: tuple[int, int]
@@ -224,7 +220,6 @@ def test_no_budget_is_ever_exceeded(
         assert -(-len(piece.content.encode("utf-8")) // 4) == piece.cost  # B3
 
 
-@PROPERTY
 @given(questions(), budgets)
 def test_every_piece_is_whole_lines_of_its_file(
     question: tuple[list[Hit], dict[Path, Text], dict[Path, Outline]], budget: tuple[int, int]
@@ -237,7 +232,6 @@ def test_every_piece_is_whole_lines_of_its_file(
         assert digest(piece.content.encode("utf-8")) == piece.digest  # D1
 
 
-@PROPERTY
 @given(questions(), budgets)
 def test_no_two_pieces_share_a_line_or_a_digest(
     question: tuple[list[Hit], dict[Path, Text], dict[Path, Outline]], budget: tuple[int, int]
@@ -252,7 +246,6 @@ def test_no_two_pieces_share_a_line_or_a_digest(
                 assert one.span.end <= two.span.start or two.span.end <= one.span.start
 
 
-@PROPERTY
 @given(questions(), budgets, st.randoms(use_true_random=False))
 def test_the_order_of_the_hits_does_not_matter(
     question: tuple[list[Hit], dict[Path, Text], dict[Path, Outline]], budget: tuple[int, int], random: object
@@ -265,7 +258,6 @@ def test_the_order_of_the_hits_does_not_matter(
     assert sorted(-piece.hit.score for piece in selection.pieces) == [-p.hit.score for p in selection.pieces]
 
 
-@PROPERTY
 @given(questions(), budgets, st.integers(1, 9))
 def test_model_tokens_fit_the_same_budget(
     question: tuple[list[Hit], dict[Path, Text], dict[Path, Outline]], budget: tuple[int, int], density: int
@@ -638,7 +630,6 @@ def test_what_we_cannot_speak_for_is_unknown_and_echoed_whole(frame: FrameId) ->
     assert FrameVerdict(frame, "unknown") == verdict(frame, "p", Files(TWINS, OUTLINE))
 
 
-@PROPERTY
 @given(questions(), budgets)
 def test_every_frame_verifies_as_it_was_served(
     question: tuple[list[Hit], dict[Path, Text], dict[Path, Outline]], budget: tuple[int, int]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from repo_provider.model import Span, Text
-
-PROPERTY = settings(derandomize=True, deadline=None)
 
 
 def sha256(data: bytes) -> str:
@@ -76,7 +74,6 @@ def test_a_nul_byte_is_a_character() -> None:  # fault 82
     assert ("a\0b\n", "exact") == text.content(whole(text))
 
 
-@PROPERTY
 @given(st.binary())
 def test_any_bytes_have_content_that_is_unicode(raw: bytes) -> None:
     text = Text(raw)
@@ -86,7 +83,6 @@ def test_any_bytes_have_content_that_is_unicode(raw: bytes) -> None:
         assert content.encode("utf-8") == raw
 
 
-@PROPERTY
 @given(st.lists(st.sampled_from([b"a\n", b"\n", b"\r\n", b"bc\r", b"\xc3\xa9\n", b"d"])).map(b"".join))
 def test_lines_and_offsets_agree(raw: bytes) -> None:
     text = Text(raw)
