@@ -7,9 +7,9 @@ always cover whole lines. Nothing here does I/O; nothing here is ever changed af
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NewType, TypeAlias
+from typing import TYPE_CHECKING, Literal, NewType, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -24,6 +24,14 @@ BlobId = NewType("BlobId", bytes)
 """20 raw bytes of git's sha1 over a blob's header and content, also for files that git has never stored."""
 CommitId = NewType("CommitId", bytes)
 """20 raw bytes."""
+
+
+class KeyValues(Protocol):
+    """What is kept of derived facts between processes: a cache that may forget anything at any time (P7)."""
+
+    def get_many(self, table: str, keys: Iterable[bytes]) -> Mapping[bytes, bytes]: ...
+
+    def put_many(self, table: str, items: Mapping[bytes, bytes]) -> None: ...
 
 
 # --- where the bytes are ---------------------------------------------------------------------------------------
@@ -42,7 +50,8 @@ class Snapshot(Struct, frozen=True):
     `entries` is sorted by path. `opens` and `closes` are the effective times of the commit and of the next one on
     the line: the window that is certain for anything in it without a look at history; both None for the working
     tree. `head` is HEAD's tree as (path -> blob) beside a working tree, None where there is no commit.
-    `skipped` counts what the snapshot names but does not serve: reason -> paths.
+    `skipped` counts what the snapshot names but does not serve: reason -> paths. `sparse` are the paths that a sparse
+    checkout leaves out of the working tree, with the blobs they have in the index.
     """
 
     entries: Mapping[Path, Entry]
@@ -52,6 +61,7 @@ class Snapshot(Struct, frozen=True):
     head: Mapping[Path, BlobId] | None = None
     head_commit: CommitId | None = None
     skipped: Mapping[str, tuple[Path, ...]] = {}
+    sparse: Mapping[Path, BlobId] = {}
 
 
 class Span(Struct, frozen=True, order=True):

@@ -33,7 +33,8 @@ MAP: dict[str, set[str]] = {
     # the core: none of these knows another, they meet in provider
     "planner": VALUES | {"words"},
     "lexical": VALUES | {"words"},
-    "syntax": VALUES | {"files"},
+    "sections": VALUES,
+    "syntax": VALUES | {"files", "sections"},
     "ranking": VALUES | {"words"},
     "graph": VALUES,
     "frames": VALUES,
@@ -41,7 +42,9 @@ MAP: dict[str, set[str]] = {
     "attest": VALUES,
     "store": VALUES,
     "workers": VALUES,
-    "repository": VALUES,
+    "ignores": set(),
+    "worktree": VALUES | {"ignores"},
+    "repository": VALUES | {"worktree"},
     "history": VALUES | {"repository"},
     # where they meet
     "provider": VALUES

@@ -1,0 +1,654 @@
+"""The only place that knows libgit2: opening, revisions, objects, trees, and the working tree as a snapshot.
+
+Nothing here ever writes into the repository, runs a filter or a hook, or looks at `GIT_*` variables (P6). Objects
+are read as raw bytes and checked against their ids here, with a faster sha1 than libgit2's own; commit parents are
+read as they are written, so grafts and replacements do not exist (`git --no-replace-objects` is our reading).
+
+A handle serves one caller at a time: `objects()` lends one out, from a stock that is thrown away when the packs of
+the repository change, so packs that `git gc` deleted are not held for ever. Every method may be called from any
+thread. Foreign exceptions end here: Unavailable for what cannot be opened or whose objects are out of reach,
+BadRequest (`invalid_revision`) for a revision, Missing for a single object that is not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path as FilePath
+
+import pygit2
+from msgspec import Struct
+from msgspec.structs import replace
+from pygit2.enums import ConfigLevel, ObjectType, Option
+
+from repo_provider.errors import BadRequest, Unavailable
+from repo_provider.model import BlobId, CommitId, Entry, KeyValues, Path, Snapshot
+from repo_provider.worktree import Excludes, Tracked, UnreadableIndex, WorkingTree, read_index, read_inside, tracked
+
+pygit2.option(Option.SET_EXTENSIONS, ["partialclone", "preciousobjects"], 2)
+pygit2.option(Option.ENABLE_STRICT_HASH_VERIFICATION, False)  # checked here instead, in half the time
+pygit2.option(Option.SET_CACHE_MAX_SIZE, 16 << 20)
+pygit2.option(Option.SET_MWINDOW_SIZE, 4 << 20)  # mapped pack pages count as ours
+pygit2.option(Option.SET_MWINDOW_MAPPED_LIMIT, 64 << 20)
+
+MAX_FILE_BYTES = 1 << 20
+MAX_TREE_ENTRIES = 1_000_000
+"""A tree of trees of trees can name more files than a disk holds; past these the rest is `too_many`."""
+
+
+class Missing(Exception):
+    """An object is not in the object database: promised by a partial clone, or lost."""
+
+    def __init__(self, name: bytes) -> None:
+        super().__init__(name.hex())
+        self.name = name
+
+
+# --- objects ---------------------------------------------------------------------------------------------------
+
+
+class Header(Struct, frozen=True):
+    """What history needs of a commit. `time` is the committer's, as written; 0 where it cannot be read."""
+
+    tree: bytes
+    parents: tuple[CommitId, ...]
+    time: int
+
+
+_TREE_ENTRY = re.compile(rb"(\d+) ([^\0]+)\0(.{20})", re.DOTALL)
+_COMMITTER_TIME = re.compile(rb"\ncommitter .*> (-?\d{1,30})(?: |\n)")
+
+TREE, LINK, GITLINK = b"40000", b"120000", b"160000"
+
+
+class Objects:
+    """An open object database, for one thread at a time."""
+
+    def __init__(self, repository: pygit2.Repository, stamp: object, explain: Callable[[bytes], Exception]) -> None:
+        self.repository = repository
+        self.stamp = stamp
+        self._explain = explain
+
+    def read(self, name: bytes, kind: ObjectType) -> bytes:
+        """The raw bytes of an object. Raises Missing, or Unavailable where a missing alternate explains it."""
+        try:
+            found, data = self.repository.read(pygit2.Oid(raw=name))
+        except (KeyError, ValueError, OSError, pygit2.GitError):
+            raise self._explain(name) from None
+        if found != kind or _checksum(kind, data) != name:
+            raise Missing(name)
+        return data
+
+    def commit(self, name: CommitId) -> bytes:
+        return self.read(name, ObjectType.COMMIT)
+
+    def header(self, name: CommitId) -> Header:
+        return parse_header(self.commit(name))
+
+    def tree(self, name: bytes) -> list[tuple[bytes, bytes, bytes]]:
+        """(mode, name, id) of every entry, in git's order."""
+        return _TREE_ENTRY.findall(self.read(name, ObjectType.TREE))
+
+    def blob(self, name: BlobId) -> bytes:
+        return self.read(name, ObjectType.BLOB)
+
+    def size(self, name: BlobId) -> int:
+        """A blob's length, without reading it."""
+        try:
+            return int(self.repository.odb.read_header(pygit2.Oid(raw=name))[1])
+        except (KeyError, ValueError, OSError, pygit2.GitError):
+            raise self._explain(name) from None
+
+
+_KIND_NAMES = {ObjectType.COMMIT: b"commit", ObjectType.TREE: b"tree", ObjectType.BLOB: b"blob"}
+
+
+def _checksum(kind: ObjectType, data: bytes) -> bytes:
+    header = b"%s %d\0" % (_KIND_NAMES[kind], len(data))
+    return hashlib.sha1(header + data, usedforsecurity=False).digest()
+
+
+def parse_header(data: bytes) -> Header:
+    """The header of a raw commit. A time that no tool would write is 0, as it is to git."""
+    parents: list[CommitId] = []
+    at = 46
+    while data.startswith(b"parent ", at):
+        parents.append(CommitId(bytes.fromhex(data[at + 7 : at + 47].decode("ascii"))))
+        at += 48
+    end = data.find(b"\n\n", at)
+    time = _COMMITTER_TIME.search(data, at - 1, len(data) if end < 0 else end + 1)
+    return Header(bytes.fromhex(data[5:45].decode("ascii")), tuple(parents), int(time[1]) if time else 0)
+
+
+# --- the repository --------------------------------------------------------------------------------------------
+
+
+class Repository:
+    """One git repository, read only.
+
+    `root` is the working tree's root as it was typed: absolute, its links not resolved; None where it is bare.
+    `git_dir` is this working tree's own git directory, `common_dir` the one all of its working trees share.
+    `store` may be set to a place where facts about files on disk survive the process.
+    """
+
+    def __init__(self, root: str | None, git_dir: str, common_dir: str, ref: str | None, max_file_bytes: int) -> None:
+        self.root = root
+        self.git_dir = git_dir
+        self.common_dir = common_dir
+        self.ref = ref
+        self.max_file_bytes = max_file_bytes
+        self.store: KeyValues | None = None
+        self._lock = threading.Lock()
+        self._stock: list[Objects] = []
+        self._stock_stamp: object = None
+        self._tree_lock = threading.Lock()
+        self._trees: OrderedDict[CommitId, Snapshot] = OrderedDict()
+        self._sizes: dict[BlobId, int] = {}
+        self._scan_lock = threading.Lock()
+        self._index: tuple[bytes, Tracked] = (b"", Tracked(frozenset(), frozenset(), frozenset(), {}))
+        self._index_note: str | None = None
+        self._working = None if root is None else WorkingTree(root, max_file_bytes)
+
+    @classmethod
+    def open(cls, path: str, *, ref: str | None = None, max_file_bytes: int = MAX_FILE_BYTES) -> Repository:
+        """The repository that encloses an absolute path.
+
+        Raises Unavailable (`not_a_repository`, `foreign_owner`, `unsupported_format`, `unreadable_repository`) with
+        the remedy in its message, and BadRequest (`invalid_revision`) for a `ref` that names no commit.
+        """
+        found = _discover(path)
+        handle = _open(found, path)
+        root = None if handle.workdir is None else _as_typed(path, handle.workdir.rstrip("/") or "/")
+        git_dir = handle.path.rstrip("/")
+        repository = cls(root, git_dir, _common_dir(git_dir), None, max_file_bytes)
+        if ref is not None:
+            repository.ref = repository._served(ref)
+        return repository
+
+    @property
+    def bare(self) -> bool:
+        return self.root is None
+
+    # --- revisions
+
+    def head(self) -> CommitId | None:
+        """The tip of what is served: the chosen ref's commit, else HEAD's; None before the first commit."""
+        if self.ref is not None:
+            return self.resolve(self.ref)
+        with self.objects() as objects:
+            try:
+                return _peel(objects.repository, objects.repository.lookup_reference("HEAD").resolve())
+            except KeyError:
+                return None
+            except (ValueError, OSError, pygit2.GitError) as error:
+                raise Unavailable(f"HEAD of {self.git_dir} cannot be read: {error}", reason="invalid_head") from None
+
+    def head_name(self) -> str:
+        """What `head` follows: a full ref name, or a commit id where HEAD is detached or a commit was chosen."""
+        if self.ref is not None:
+            return self.ref
+        with self.objects() as objects:
+            try:
+                target = objects.repository.lookup_reference("HEAD").target
+            except (KeyError, ValueError, OSError, pygit2.GitError):
+                return "HEAD"
+        return str(target)
+
+    def resolve(self, revision: str) -> CommitId:
+        """The commit of `HEAD`, a full ref name, a tag, a branch, or at least seven digits of a commit id.
+
+        Nothing else is a revision here: no reflog, no date, no search, no `^` or `~`. Tags are peeled.
+        Raises BadRequest (`invalid_revision`).
+        """
+        with self.objects() as objects:
+            name = _ref_name(objects.repository, revision)
+            found = None
+            with suppress(KeyError, ValueError, OSError, pygit2.GitError):
+                if name is not None:
+                    found = _peel(objects.repository, objects.repository.lookup_reference(name).resolve())
+                elif _HEX.fullmatch(revision):
+                    found = _commit_of(objects.repository.get(revision.lower()))
+        if found is None:
+            raise BadRequest(
+                f"{_shown(revision)} names no commit here: give a branch, a tag, a full ref name "
+                "or at least seven digits of a commit id",
+                reason="invalid_revision",
+            )
+        return found
+
+    def _served(self, ref: str) -> str:
+        """The full name of a chosen ref, so that it keeps its meaning; a commit id stays one."""
+        commit = self.resolve(ref)
+        with self.objects() as objects:
+            return _ref_name(objects.repository, ref) or commit.hex()
+
+    # --- objects
+
+    @contextmanager
+    def objects(self) -> Iterator[Objects]:
+        """Lend an object database out for a `with` block."""
+        stamp = self._stamp()
+        with self._lock:
+            if stamp != self._stock_stamp:
+                self._stock.clear()
+                self._stock_stamp = stamp
+            lent = self._stock.pop() if self._stock else None
+        if lent is None:
+            lent = Objects(_open(self.git_dir, self.git_dir), stamp, self._why_missing)
+        try:
+            yield lent
+        finally:
+            with self._lock:
+                if lent.stamp == self._stock_stamp:
+                    self._stock.append(lent)
+
+    def release(self) -> None:
+        """Let go of every file of the repository that is held open between queries."""
+        with self._lock:
+            self._stock.clear()
+
+    def blob(self, name: BlobId) -> bytes | None:
+        """A blob's bytes; None where it is not there (`promised` may say why)."""
+        with self.objects() as objects, suppress(Missing):
+            return objects.blob(name)
+        return None
+
+    def blobs(self, names: list[BlobId]) -> dict[BlobId, bytes]:
+        """Those of the blobs that are there."""
+        found: dict[BlobId, bytes] = {}
+        with self.objects() as objects:
+            for name in names:
+                with suppress(Missing):
+                    found[name] = objects.blob(name)
+        return found
+
+    def has(self, name: bytes) -> bool:
+        with self.objects() as objects:
+            return pygit2.Oid(raw=name) in objects.repository.odb
+
+    @property
+    def promised(self) -> bool:
+        """Whether this is a partial clone: what is missing may still be got, by git and on the user's word."""
+        with self.objects() as objects:
+            config = objects.repository.config
+            if "extensions.partialclone" in config:
+                return True
+            return any(e.name.endswith(".promisor") and e.value == "true" for e in config)
+
+    def _why_missing(self, name: bytes) -> Exception:
+        gone = [path for path in self._alternates() if not os.path.isdir(path)]
+        if gone:
+            return Unavailable(
+                f"objects of this repository live in {gone[0]}, which is not there: "
+                f"put it back or run `git repack -a` where it is",
+                reason="object_store_unavailable",
+            )
+        return Missing(name)
+
+    def _alternates(self) -> list[str]:
+        """Object directories this repository borrows from, theirs too."""
+        found: list[str] = []
+        pending = [os.path.join(self.common_dir, "objects")]
+        while pending:
+            directory = pending.pop()
+            with suppress(OSError):
+                for line in FilePath(directory, "info", "alternates").read_bytes().split(b"\n"):
+                    path = os.path.normpath(os.path.join(directory, os.fsdecode(line)))
+                    if line and not line.startswith(b"#") and path not in found:
+                        found.append(path)
+                        pending.append(path)
+        return found
+
+    def _stamp(self) -> object:
+        """Changes when packs come or go, here or in an alternate."""
+        objects = os.path.join(self.common_dir, "objects")
+        return tuple(_state(os.path.join(path, "pack")) for path in [objects, *self._alternates()])
+
+    # --- snapshots
+
+    def tree(self, commit: CommitId) -> Snapshot:
+        """The files of a commit's tree; a path whose object is not there is skipped as `missing_object`.
+
+        Raises Missing where the commit or its root tree is not there.
+        """
+        with self._tree_lock:
+            known = self._trees.get(commit)
+            if known is not None:
+                self._trees.move_to_end(commit)
+                return known
+        with self.objects() as objects:
+            made = self._read_tree(objects, commit)
+        with self._tree_lock:
+            self._trees[commit] = made
+            if len(self._trees) > 8:
+                self._trees.popitem(last=False)
+        return made
+
+    def _read_tree(self, objects: Objects, commit: CommitId) -> Snapshot:
+        entries: dict[Path, Entry] = {}
+        skipped: dict[str, list[Path]] = {}
+        for path, mode, name in _leaves(objects, objects.header(commit).tree, skipped):
+            reason = self._unserved(objects, mode, name)
+            if reason is None:
+                entries[path] = Entry(name, mode == b"100755")
+            else:
+                skipped.setdefault(reason, []).append(path)
+        return Snapshot(entries, commit=commit, skipped=_frozen(skipped))
+
+    def _unserved(self, objects: Objects, mode: bytes, name: BlobId) -> str | None:
+        if mode in (LINK, GITLINK):
+            return "symlink" if mode == LINK else "submodule"
+        size = self._sizes.get(name)
+        if size is None:
+            try:
+                size = objects.size(name)
+            except Missing:
+                return "missing_object"
+            if len(self._sizes) > 500_000:
+                self._sizes.clear()
+            self._sizes[name] = size
+        return "oversize" if size > self.max_file_bytes else None
+
+    def working_tree(self) -> Snapshot:
+        """The files on disk as they are now: tracked, and untracked but not ignored.
+
+        Raises Unavailable (`bare`) where there is no working tree.
+        """
+        if self._working is None:
+            raise Unavailable("a bare repository has no working tree", reason="bare")
+        commit = self.head()
+        at_head = None if commit is None else self._at_head(commit)
+        with self._scan_lock:
+            names = self._tracked(at_head)
+            scan = self._working.scan(names, self._excludes(), self.blob, self.store)
+        sparse = {path: blob for path, blob in sorted(names.absent.items()) if path not in scan.entries}
+        skipped = dict(scan.skipped)
+        if sparse:
+            skipped["not_checked_out"] = tuple(sparse)
+        head = None if at_head is None else {path: entry.blob for path, entry in at_head.entries.items()}
+        return Snapshot(scan.entries, head=head, head_commit=commit, skipped=skipped, sparse=sparse)
+
+    def _at_head(self, commit: CommitId) -> Snapshot | None:
+        try:
+            return self.tree(commit)
+        except Missing:
+            return None
+
+    def _tracked(self, at_head: Snapshot | None) -> Tracked:
+        """The names in the index; HEAD's where the index is in a form that is not read here."""
+        try:
+            data = FilePath(self.git_dir, "index").read_bytes()
+        except FileNotFoundError:
+            data = b""
+        if self._index[0] == data:
+            return self._index[1]
+        try:
+            names = self._with_absent_trees(read_index(data)) if data else tracked({}, [])
+            self._index = (data, names)
+            self._index_note = None
+        except UnreadableIndex as error:
+            self._index_note = f"the index cannot be read ({error}): tracked files are those of HEAD"
+            entries = {} if at_head is None else {path: entry.blob for path, entry in at_head.entries.items()}
+            names = tracked(entries, () if at_head is None else at_head.skipped.get("submodule", ()))
+        return names
+
+    def _with_absent_trees(self, names: Tracked) -> Tracked:
+        """A sparse index names whole directories it leaves out; their files take their places."""
+        if not names.absent_trees:
+            return names
+        with self.objects() as objects:
+            leaves = [leaf for prefix, tree in names.absent_trees for leaf in _leaves(objects, tree, {}, prefix)]
+        absent = {**names.absent, **{path: blob for path, mode, blob in leaves if mode not in (LINK, GITLINK)}}
+        return replace(names, files=names.files | frozenset(absent), absent=absent, absent_trees=())
+
+    def _excludes(self) -> Excludes:
+        """What is ignored everywhere: `info/exclude`, then the user's own file."""
+        with self.objects() as objects:
+            config = objects.repository.config
+            ignore_case = _config_bool(config, "core.ignorecase")
+            named = _config_text(config, "core.excludesfile")
+        own = _users_own_ignores() if named is None else _expanded(named, self.root)
+        paths = [os.path.join(self.common_dir, "info", "exclude"), *([own] if own else [])]
+        texts: list[bytes] = []
+        for path in paths:
+            with suppress(OSError):
+                texts.append(FilePath(path).read_bytes())
+        return Excludes(tuple(texts), ignore_case)
+
+    def read(self, snapshot: Snapshot, path: Path) -> bytes | None:
+        """Exactly the bytes whose id the snapshot gives for a path; None where they are not to be had any more."""
+        entry = snapshot.entries.get(path)
+        if entry is None:
+            return None
+        if snapshot.commit is not None:
+            return self.blob(entry.blob)
+        data = None if self.root is None else read_inside(self.root, path)
+        if data is None or _checksum(ObjectType.BLOB, data) != entry.blob:
+            return None
+        return data
+
+    # --- what is unusual about it
+
+    def shallow(self) -> frozenset[CommitId]:
+        """Commits whose parents a shallow clone has cut off."""
+        try:
+            lines = FilePath(self.common_dir, "shallow").read_bytes().split()
+        except OSError:
+            return frozenset()
+        return frozenset(CommitId(bytes.fromhex(line.decode())) for line in lines if _FULL_HEX.fullmatch(line))
+
+    def notes(self) -> list[str]:
+        """What a reader of an answer should know about this repository, in fixed order."""
+        notes: list[str] = []
+        if self.shallow():
+            notes.append("shallow clone: history before its boundary is not here")
+        if self.promised:
+            notes.append("partial clone: objects that were never fetched are left out")
+        replaced = self._count_replacements()
+        if replaced:
+            notes.append(f"{replaced} replace refs are ignored, as with git --no-replace-objects")
+        if os.path.exists(os.path.join(self.common_dir, "info", "grafts")):
+            notes.append("grafts in info/grafts are ignored")
+        notes += [
+            f"borrowed objects are out of reach: {path}" for path in self._alternates() if not os.path.isdir(path)
+        ]
+        if self._index_note:
+            notes.append(self._index_note)
+        return notes
+
+    def _count_replacements(self) -> int:
+        with self.objects() as objects, suppress(pygit2.GitError):
+            return sum(name.startswith("refs/replace/") for name in objects.repository.references)
+        return 0
+
+
+def _frozen(skipped: Mapping[str, list[Path]]) -> dict[str, tuple[Path, ...]]:
+    return {reason: tuple(sorted(paths)) for reason, paths in sorted(skipped.items())}
+
+
+def _leaves(
+    objects: Objects, tree: bytes, skipped: dict[str, list[Path]], prefix: bytes = b""
+) -> Iterator[tuple[Path, bytes, BlobId]]:
+    """(path, mode, id) below a tree, in path order. A missing subtree is noted; a missing root raises Missing."""
+    stack = [_places(objects.tree(tree), prefix)]
+    count = 0
+    while stack:
+        item = next(stack[-1], None)
+        if item is None:
+            stack.pop()
+            continue
+        path, mode, name = item
+        count += 1
+        if count > MAX_TREE_ENTRIES:
+            skipped.setdefault("too_many", []).append(path)
+            return
+        if mode != TREE:
+            yield path, mode, BlobId(name)
+            continue
+        try:
+            stack.append(_places(objects.tree(name), path + b"/"))
+        except Missing:
+            skipped.setdefault("missing_object", []).append(path)
+
+
+def _places(entries: list[tuple[bytes, bytes, bytes]], prefix: bytes) -> Iterator[tuple[Path, bytes, bytes]]:
+    for mode, name, identity in entries:
+        if b"/" not in name and name not in (b".", b"..", b".git"):  # git refuses such trees; they name nothing here
+            yield Path(prefix + name), mode, identity
+
+
+# --- opening ---------------------------------------------------------------------------------------------------
+
+
+def _discover(path: str) -> str:
+    """The git directory of the repository around a path."""
+    try:
+        found = pygit2.discover_repository(path)
+    except (KeyError, ValueError, OSError, pygit2.GitError):
+        found = None
+    if found is None:
+        raise Unavailable(
+            f"no git repository at {path} or above it: give a path inside one with -C, or run `git init`",
+            reason="not_a_repository",
+        )
+    return str(found)
+
+
+def _open(git_dir: str, shown: str) -> pygit2.Repository:
+    try:
+        return pygit2.Repository(git_dir)
+    except (KeyError, ValueError, OSError, pygit2.GitError) as error:
+        raise _refusal(git_dir, shown, str(error)) from None
+
+
+def _refusal(git_dir: str, shown: str, said: str) -> Unavailable:
+    if "not owned" in said:
+        return _foreign_owner(git_dir)
+    if re.search(r"unsupported|object format|extension", said):
+        return Unavailable(
+            f"the repository at {shown} is in a format that is not served ({said}): "
+            "sha1 repositories with files for refs are",
+            reason="unsupported_format",
+        )
+    if _foreign(git_dir):
+        return _foreign_owner(git_dir)
+    if not os.path.isdir(git_dir):
+        return Unavailable(f"the repository at {shown} is not there any more", reason="not_a_repository")
+    return Unavailable(f"the repository at {shown} cannot be opened: {said}", reason="unreadable_repository")
+
+
+def _foreign_owner(git_dir: str) -> Unavailable:
+    top = os.path.dirname(git_dir.rstrip("/")) if git_dir.rstrip("/").endswith("/.git") else git_dir
+    return Unavailable(
+        f"the repository at {top} belongs to another user: if you trust it, run "
+        f"`git config --global --add safe.directory {top}`",
+        reason="foreign_owner",
+    )
+
+
+def _foreign(git_dir: str) -> bool:
+    if not hasattr(os, "geteuid"):
+        return False
+    with suppress(OSError):
+        return os.stat(git_dir).st_uid != os.geteuid()
+    return False
+
+
+def _as_typed(path: str, root: str) -> str:
+    """The spelling of a root that the typed path starts with, where there is one; else the resolved one."""
+    typed = os.path.abspath(path)
+    while True:
+        with suppress(OSError):
+            if os.path.samefile(typed, root):
+                return typed
+        above = os.path.dirname(typed)
+        if above == typed:
+            return root
+        typed = above
+
+
+def _common_dir(git_dir: str) -> str:
+    try:
+        named = FilePath(git_dir, "commondir").read_bytes().rstrip(b"\r\n")
+    except OSError:
+        return git_dir
+    return os.path.normpath(os.path.join(git_dir, os.fsdecode(named)))
+
+
+def _state(path: str) -> object:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+# --- revisions -------------------------------------------------------------------------------------------------
+
+_HEX = re.compile(r"[0-9a-fA-F]{7,40}")
+_FULL_HEX = re.compile(rb"[0-9a-f]{40}")
+
+
+def _ref_name(repository: pygit2.Repository, revision: str) -> str | None:
+    """The full name of the ref a revision means; None where it means none (a commit id maybe)."""
+    if len(revision) == 40 and _HEX.fullmatch(revision):
+        return None  # as git: forty digits are an id, whatever a branch is called
+    names = ["HEAD"] if revision == "HEAD" else [revision] if revision.startswith("refs/") else []
+    names = names or [f"refs/{kind}/{revision}" for kind in ("tags", "heads", "remotes")]
+    for name in names:
+        with suppress(KeyError, ValueError, OSError, pygit2.GitError):
+            if pygit2.reference_is_valid_name(name) and not revision.startswith("-"):
+                return repository.lookup_reference(name).name
+    return None
+
+
+def _peel(repository: pygit2.Repository, reference: pygit2.Reference) -> CommitId | None:
+    return _commit_of(repository.get(reference.target))
+
+
+def _commit_of(found: pygit2.Object | None) -> CommitId | None:
+    """The commit that an object is or, being a tag, leads to."""
+    while isinstance(found, pygit2.Tag):
+        found = found.get_object()
+    return CommitId(found.id.raw) if isinstance(found, pygit2.Commit) else None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+# --- configuration ---------------------------------------------------------------------------------------------
+
+
+def _config_bool(config: pygit2.Config, name: str) -> bool:
+    with suppress(KeyError, ValueError, pygit2.GitError):
+        return config.get_bool(name)
+    return False
+
+
+def _config_text(config: pygit2.Config, name: str) -> str | None:
+    with suppress(KeyError, ValueError, pygit2.GitError):
+        return str(config[name])
+    return None
+
+
+def _users_own_ignores() -> str | None:
+    with suppress(KeyError, ValueError, OSError, pygit2.GitError):
+        directory = pygit2.settings.search_path[ConfigLevel.XDG].split(os.pathsep)[0]
+        return os.path.join(directory, "ignore") if directory else None
+    return None
+
+
+def _expanded(path: str, root: str | None) -> str | None:
+    """A path as git configuration writes it: `~/` is the user's home, a relative one hangs on the root."""
+    if path.startswith("~/"):
+        with suppress(KeyError, ValueError, OSError, pygit2.GitError):
+            home = pygit2.settings.search_path[ConfigLevel.GLOBAL].split(os.pathsep)[0]
+            return os.path.join(home, path[2:]) if home else None
+        return None
+    return os.path.join(root or "", path) if path else None

@@ -1,0 +1,402 @@
+"""What lies on disk: the files of a working tree, each with the git blob id of its very bytes.
+
+The set is that of `git ls-files --cached --others --exclude-standard`, as far as it exists on disk as regular files
+inside real directories; links, submodules and repositories inside are not followed. The index is read for its names
+only and never written. `scan` stats every file at every call; bytes are hashed again only where path, size,
+times or inode changed, or where the file changed so shortly before it was hashed that a second change could hide.
+
+Called by `repository` alone, which hands over what takes an object database: the tracked set when the index cannot
+be read, blobs of ignore files that are not checked out. No libgit2 here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from msgspec import Struct, msgpack
+
+from repo_provider import ignores
+from repo_provider.model import BlobId, Entry, KeyValues, Path
+
+# --- the index: names only -------------------------------------------------------------------------------------
+
+
+class Tracked(Struct, frozen=True):
+    """What the index names: regular files and links, submodules, and what sparse checkout leaves out."""
+
+    files: frozenset[bytes]
+    directories: frozenset[bytes]
+    submodules: frozenset[bytes]
+    absent: Mapping[Path, BlobId]
+    absent_trees: tuple[tuple[Path, bytes], ...] = ()
+
+
+class UnreadableIndex(Exception):
+    """An index in a form that is not read here (split, damaged, of a future version)."""
+
+
+_GITLINK, _DIRECTORY = 0o160000, 0o040000
+
+
+def read_index(data: bytes) -> Tracked:
+    """The names in index bytes. Raises UnreadableIndex."""
+    try:
+        return _tracked(list(_entries(data)))
+    except (IndexError, ValueError) as error:
+        raise UnreadableIndex(str(error)) from error
+
+
+def tracked(files: Mapping[Path, BlobId], submodules: Sequence[Path]) -> Tracked:
+    """The same from a tree's names, where there is no index to be read."""
+    names = frozenset(files)
+    return Tracked(names, _above([*names, *submodules]), frozenset(submodules), {})
+
+
+def _tracked(entries: list[tuple[bytes, int, bytes, bool]]) -> Tracked:
+    files = frozenset(name for name, mode, _, _ in entries if mode not in (_GITLINK, _DIRECTORY))
+    submodules = frozenset(name for name, mode, _, _ in entries if mode == _GITLINK)
+    absent = {Path(name): BlobId(blob) for name, mode, blob, skip in entries if skip and stat.S_ISREG(mode)}
+    trees = tuple((Path(name), blob) for name, mode, blob, _ in entries if mode == _DIRECTORY)
+    return Tracked(files, _above([*files, *submodules]), submodules, absent, trees)
+
+
+def _above(names: Sequence[bytes]) -> frozenset[bytes]:
+    found: set[bytes] = set()
+    for name in names:
+        end = name.rfind(b"/")
+        while end > 0 and name[:end] not in found:
+            found.add(name[:end])
+            end = name.rfind(b"/", 0, end)
+    return frozenset(found)
+
+
+def _entries(data: bytes) -> Iterator[tuple[bytes, int, bytes, bool]]:
+    """(name, mode, object id, skip-worktree) of every entry, whatever its stage."""
+    if data[:4] != b"DIRC":
+        raise ValueError("no index signature")
+    version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
+    if version not in (2, 3, 4):
+        raise ValueError(f"index version {version}")
+    at, name = 12, b""
+    for _ in range(count):
+        start = at
+        flags = int.from_bytes(data[at + 60 : at + 62], "big")
+        extended = int.from_bytes(data[at + 62 : at + 64], "big") if flags & 0x4000 else 0
+        at += 64 if flags & 0x4000 else 62
+        if version == 4:
+            strip, at = _varint(data, at)
+            end = data.index(b"\0", at)
+            name = name[: len(name) - strip] + data[at:end]
+            at = end + 1
+        else:
+            end = at + (flags & 0xFFF) if flags & 0xFFF < 0xFFF else data.index(b"\0", at)
+            name = data[at:end]
+            at = end + 8 - (end - start) % 8
+        mode = int.from_bytes(data[start + 24 : start + 28], "big")
+        yield name, mode, data[start + 40 : start + 60], bool(extended & 0x4000)
+    _check_extensions(data, at)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = data[at] & 0x7F
+    while data[at] & 0x80:
+        at += 1
+        value = (value + 1 << 7) | (data[at] & 0x7F)
+    return value, at + 1
+
+
+def _check_extensions(data: bytes, at: int) -> None:
+    """An extension in lower case changes what the entries mean; `sdir` alone (whole directories left out) is known."""
+    while at < len(data) - 20:
+        signature, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "big")
+        if not signature[:1].isupper() and signature != b"sdir":
+            raise ValueError(f"index extension {signature!r}")
+        at += 8 + size
+    if at != len(data) - 20:
+        raise ValueError("index ends early")
+
+
+# --- the scan --------------------------------------------------------------------------------------------------
+
+
+class Excludes(Struct, frozen=True):
+    """Rules that hold in every directory, the strongest first, and how names compare."""
+
+    texts: tuple[bytes, ...] = ()
+    ignore_case: bool = False
+
+
+class Scan(Struct, frozen=True):
+    entries: Mapping[Path, Entry]
+    skipped: Mapping[str, tuple[Path, ...]]
+
+
+_Stamp = tuple[int, int, int, int]
+_SETTLED_NS = 2_000_000_000  # coarser than the coarsest file time in use (FAT: 2 s)
+_CHANGED = "st_mtime_ns" if os.name == "nt" else "st_ctime_ns"  # on Windows ctime is the time of creation
+
+
+class _Known(Struct, frozen=True, array_like=True):
+    stamp: _Stamp
+    hashed_at: int
+    entry: Entry
+
+    def holds(self, status: os.stat_result) -> bool:
+        same = self.stamp == _stamp(status) and self.entry.executable == _executable(status)
+        return same and self.settled
+
+    @property
+    def settled(self) -> bool:
+        return self.hashed_at - self.stamp[2] > _SETTLED_NS
+
+
+def _stamp(status: os.stat_result) -> _Stamp:
+    return status.st_size, status.st_mtime_ns, getattr(status, _CHANGED), status.st_ino
+
+
+def _executable(status: os.stat_result) -> bool:
+    return bool(status.st_mode & 0o100)
+
+
+class _Found(Struct, frozen=True):
+    path: bytes
+    stat: os.stat_result
+
+
+class WorkingTree:
+    """One root on disk and what is remembered about the files below it. Not for two threads at once."""
+
+    def __init__(self, root: str, file_limit: int) -> None:
+        self.root = os.fsencode(root)
+        self.file_limit = file_limit
+        self._known: dict[bytes, _Known] = {}
+        self._asked: set[bytes] = set()
+
+    def scan(
+        self,
+        names: Tracked,
+        excludes: Excludes,
+        absent_blob: Callable[[BlobId], bytes | None],
+        store: KeyValues | None,
+    ) -> Scan:
+        """Every served file under the root, and what is there but not served, by reason."""
+        walk = _Walk(self.root, names, excludes, absent_blob)
+        walk.run()
+        self._recall(walk.found, store)
+        entries: dict[Path, Entry] = {}
+        known: dict[bytes, _Known] = {}
+        for found in sorted(walk.found, key=lambda found: found.path):
+            one = self._one(found, walk.skipped)
+            if one is not None:
+                entries[Path(found.path)] = one.entry
+                known[found.path] = one
+        self._remember(known, store)
+        self._known = known
+        skipped = {
+            reason: tuple(Path(path) for path in sorted(paths)) for reason, paths in sorted(walk.skipped.items())
+        }
+        return Scan(entries, skipped)
+
+    def _one(self, found: _Found, skipped: dict[str, list[bytes]]) -> _Known | None:
+        status = found.stat
+        if status.st_size > self.file_limit:
+            skipped.setdefault("oversize", []).append(found.path)
+            return None
+        known = self._known.get(found.path)
+        if known is not None and known.holds(status):
+            return known
+        return self._hash(found, skipped)
+
+    def _hash(self, found: _Found, skipped: dict[str, list[bytes]]) -> _Known | None:
+        hashed_at = time.time_ns()  # only ever makes a file be hashed once more; no answer depends on it
+        try:
+            data, status = _read(self.root + b"/" + found.path)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            skipped.setdefault("unreadable", []).append(found.path)
+            return None
+        return _Known(_stamp(status), hashed_at, Entry(git_blob_id(data), _executable(status)))
+
+    def _recall(self, found: list[_Found], store: KeyValues | None) -> None:
+        """Take over what an earlier process knew of directories that this one has not seen."""
+        new = {os.path.dirname(one.path) for one in found} - self._asked
+        self._asked |= new
+        if store is None or not new:
+            return
+        keys = {self._key(directory): directory for directory in new}
+        for key, value in store.get_many(_TABLE, list(keys)).items():
+            with suppress(ValueError):
+                for name, known in _decoder.decode(value).items():
+                    self._known.setdefault(os.path.join(keys[key], name), known)
+
+    def _remember(self, known: Mapping[bytes, _Known], store: KeyValues | None) -> None:
+        if store is None:
+            return
+        changed = {os.path.dirname(path) for path, one in known.items() if self._known.get(path) is not one}
+        changed |= {os.path.dirname(path) for path in self._known.keys() - known.keys()}
+        if not changed:
+            return
+        below: dict[bytes, dict[bytes, _Known]] = {directory: {} for directory in changed}
+        for path, one in known.items():
+            directory, name = os.path.split(path)
+            if directory in changed and one.settled:
+                below[directory][name] = one
+        store.put_many(_TABLE, {self._key(directory): _encoder.encode(names) for directory, names in below.items()})
+
+    def _key(self, directory: bytes) -> bytes:
+        return self.root + b"\0" + directory
+
+
+_TABLE = "working-tree"
+_encoder = msgpack.Encoder()
+_decoder = msgpack.Decoder(dict[bytes, _Known])
+
+
+def git_blob_id(data: bytes) -> BlobId:
+    """The id git gives these bytes, no filter applied."""
+    return BlobId(hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).digest())
+
+
+class _Walk:
+    """One pass over the directories; collects files to serve and what is left out."""
+
+    def __init__(
+        self, root: bytes, names: Tracked, excludes: Excludes, absent_blob: Callable[[BlobId], bytes | None]
+    ) -> None:
+        self.root = root
+        self.names = names
+        self.absent_blob = absent_blob
+        self.ignore_case = excludes.ignore_case
+        self.general = [(b"", rules) for text in excludes.texts if (rules := self._rules(text)) is not None]
+        self.found: list[_Found] = []
+        self.skipped: dict[str, list[bytes]] = {}
+
+    def run(self) -> None:
+        pending: list[tuple[bytes, bool, list[tuple[bytes, ignores.Rules]]]] = [(b"", False, self.general)]
+        while pending:
+            prefix, ignored, above = pending.pop()
+            try:
+                with os.scandir(self.root + b"/" + prefix) as listing:
+                    items = list(listing)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                self._skip("unreadable", prefix.rstrip(b"/"))
+                continue
+            rules = above if ignored else self._with_own(prefix, items, above)
+            for item in items:
+                below = self._visit(item, prefix + item.name, ignored, rules)
+                if below is not None:
+                    pending.append((prefix + item.name + b"/", below, rules))
+
+    def _visit(
+        self, item: os.DirEntry[bytes], path: bytes, ignored: bool, rules: list[tuple[bytes, ignores.Rules]]
+    ) -> bool | None:
+        """Take a file in, or say whether a directory that is to be walked is an ignored one."""
+        if item.name == b".git":
+            return None
+        try:
+            if item.is_dir(follow_symlinks=False):
+                return self._directory(item, path, ignored, rules)
+            if path in self.names.files or not (ignored or _ignored(rules, path, item.name, False)):
+                self._file(item, path)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            self._skip("unreadable", path)
+        return None
+
+    def _directory(
+        self, item: os.DirEntry[bytes], path: bytes, ignored: bool, rules: list[tuple[bytes, ignores.Rules]]
+    ) -> bool | None:
+        if path in self.names.submodules:
+            self._skip("submodule", path)
+            return None
+        ignored = ignored or _ignored(rules, path, item.name, True)
+        if path in self.names.directories:
+            return ignored
+        if ignored:
+            return None
+        if os.path.lexists(os.path.join(self.root, path, b".git")):
+            self._skip("nested_repository", path)
+            return None
+        return False
+
+    def _file(self, item: os.DirEntry[bytes], path: bytes) -> None:
+        if item.is_symlink():
+            self._skip("symlink", path)
+            return
+        status = item.stat(follow_symlinks=False)
+        if os.name == "nt":  # there a directory listing carries neither inode nor all the times
+            status = os.lstat(os.path.join(self.root, path))
+        if stat.S_ISREG(status.st_mode):
+            self.found.append(_Found(path, status))
+
+    def _with_own(
+        self, prefix: bytes, items: list[os.DirEntry[bytes]], above: list[tuple[bytes, ignores.Rules]]
+    ) -> list[tuple[bytes, ignores.Rules]]:
+        text: bytes | None = None
+        if any(item.name == b".gitignore" and item.is_file(follow_symlinks=False) for item in items):
+            with suppress(OSError):
+                text = _read(self.root + b"/" + prefix + b".gitignore")[0]
+        elif (absent := self.names.absent.get(Path(prefix + b".gitignore"))) is not None:
+            text = self.absent_blob(absent)
+        own = None if text is None else self._rules(text)
+        return above if own is None else [(prefix, own), *above]
+
+    def _rules(self, text: bytes) -> ignores.Rules | None:
+        return ignores.rules(text, self.ignore_case)
+
+    def _skip(self, reason: str, path: bytes) -> None:
+        self.skipped.setdefault(reason, []).append(path)
+
+
+def _ignored(rules: list[tuple[bytes, ignores.Rules]], path: bytes, name: bytes, is_directory: bool) -> bool:
+    for prefix, one in rules:
+        verdict = one.verdict(path[len(prefix) :], name, is_directory)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+# --- bytes -----------------------------------------------------------------------------------------------------
+
+_READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+
+
+def _read(path: bytes, directory: int | None = None) -> tuple[bytes, os.stat_result]:
+    """A regular file's bytes and its state before they were read."""
+    descriptor = os.open(path, _READ, dir_fd=directory)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise FileNotFoundError(path)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(), status
+    finally:
+        os.close(descriptor)
+
+
+def read_inside(root: str, path: bytes) -> bytes | None:
+    """The bytes of a regular file below a root, no link followed on the way; None where there is none."""
+    try:
+        if os.open not in os.supports_dir_fd:
+            return _read(os.path.join(os.fsencode(root), path))[0]
+        *above, name = path.split(b"/")
+        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for part in above:
+                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = inner
+            return _read(name, descriptor)[0]
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
