@@ -1,0 +1,59 @@
+(comment) @comment
+
+(preproc_def name: (identifier) @name value: (_)? @body) @definition.macro
+(preproc_function_def name: (identifier) @name value: (_)? @body) @definition.macro
+(namespace_definition name: (_) @name body: (_) @body) @definition.namespace
+
+(declaration declarator: (function_declarator declarator: [(identifier) (qualified_identifier) (operator_name) (destructor_name)] @name)) @definition.prototype
+(declaration declarator: (pointer_declarator (function_declarator declarator: [(identifier) (qualified_identifier)] @name))) @definition.prototype
+(declaration declarator: (reference_declarator (function_declarator declarator: [(identifier) (qualified_identifier) (operator_name)] @name))) @definition.prototype
+(field_declaration declarator: (function_declarator declarator: [(field_identifier) (operator_name) (destructor_name)] @name)) @definition.prototype
+(field_declaration declarator: (pointer_declarator (function_declarator declarator: (field_identifier) @name))) @definition.prototype
+(field_declaration declarator: (reference_declarator (function_declarator declarator: [(field_identifier) (operator_name)] @name))) @definition.prototype
+
+(translation_unit (declaration declarator: (init_declarator declarator: [
+  (identifier) @name
+  (qualified_identifier) @name
+  (pointer_declarator (identifier) @name)
+  (pointer_declarator (array_declarator (identifier) @name))
+  (array_declarator (identifier) @name)] value: (_) @body)) @definition.variable)
+(declaration_list (declaration declarator: (init_declarator declarator: [
+  (identifier) @name
+  (qualified_identifier) @name
+  (pointer_declarator (identifier) @name)
+  (pointer_declarator (array_declarator (identifier) @name))
+  (array_declarator (identifier) @name)] value: (_) @body)) @definition.variable)
+
+(function_definition declarator: (function_declarator
+  declarator: [(identifier) (field_identifier) (qualified_identifier) (operator_name) (destructor_name)] @name)
+  body: (_)? @body) @definition.function
+(function_definition declarator: (pointer_declarator (function_declarator
+  declarator: [(identifier) (field_identifier) (qualified_identifier) (operator_name)] @name)) body: (_)? @body) @definition.function
+(function_definition declarator: (reference_declarator (function_declarator
+  declarator: [(identifier) (field_identifier) (qualified_identifier) (operator_name)] @name)) body: (_)? @body) @definition.function
+(function_definition declarator: (operator_cast) @name body: (_)? @body) @definition.function
+(template_declaration (function_definition declarator: (function_declarator
+  declarator: [(identifier) (field_identifier) (qualified_identifier) (operator_name)] @name) body: (_)? @body)) @definition.function
+(template_declaration (function_definition declarator: (reference_declarator (function_declarator
+  declarator: [(identifier) (field_identifier) (qualified_identifier) (operator_name)] @name)) body: (_)? @body)) @definition.function
+
+(class_specifier name: (_) @name body: (_) @body) @definition.class
+(struct_specifier name: (_) @name body: (_) @body) @definition.struct
+(union_specifier name: (_) @name body: (_) @body) @definition.struct
+(enum_specifier name: (_) @name body: (_) @body) @definition.enum
+(template_declaration (class_specifier name: (_) @name body: (_) @body)) @definition.class
+(template_declaration (struct_specifier name: (_) @name body: (_) @body)) @definition.struct
+(template_declaration (alias_declaration name: (_) @name)) @definition.type
+(template_declaration (concept_definition name: (_) @name)) @definition.type
+(concept_definition name: (_) @name) @definition.type
+(alias_declaration name: (_) @name) @definition.type
+(type_definition declarator: [(type_identifier) @name (pointer_declarator (type_identifier) @name)]) @definition.type
+(type_definition type: (struct_specifier !name body: (_) @body) declarator: (type_identifier) @name) @definition.struct
+(type_definition type: (enum_specifier !name body: (_) @body) declarator: (type_identifier) @name) @definition.enum
+
+((function_definition declarator: (function_declarator declarator: (identifier) @_macro
+  parameters: (parameter_list . (_) @scope . (_) @name .)) body: (_) @body) @definition.test
+  (#match? @_macro "^(TYPED_)?TEST(_F|_P)?$"))
+((function_definition declarator: (function_declarator declarator: (identifier) @_macro
+  parameters: (parameter_list . (_) @name)) body: (_) @body) @definition.test
+  (#any-of? @_macro "TEST_CASE" "SCENARIO" "BENCHMARK"))

@@ -1,0 +1,10 @@
+(call_expression function: (identifier) @reference.call)
+(call_expression function: (qualified_identifier scope: (_) @qualifier name: (identifier) @reference.call))
+(call_expression function: (qualified_identifier name: (qualified_identifier scope: (_) @qualifier name: (identifier) @reference.call)))
+(call_expression function: (field_expression argument: (_) @qualifier field: (_) @reference.call))
+(call_expression function: (template_function name: (identifier) @reference.call))
+(new_expression type: (type_identifier) @reference.call)
+(base_class_clause (type_identifier) @reference.inherit)
+(base_class_clause (template_type name: (type_identifier) @reference.inherit))
+(base_class_clause (qualified_identifier scope: (_) @qualifier name: (type_identifier) @reference.inherit))
+(type_identifier) @reference.type

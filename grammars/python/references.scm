@@ -1,0 +1,11 @@
+(call function: (identifier) @reference.call)
+(call function: (attribute object: (_) @qualifier attribute: (identifier) @reference.call))
+(decorator (identifier) @reference.call)
+(decorator (attribute object: (_) @qualifier attribute: (identifier) @reference.call))
+(class_definition superclasses: (argument_list (identifier) @reference.inherit))
+(class_definition superclasses: (argument_list
+  (attribute object: (_) @qualifier attribute: (identifier) @reference.inherit)))
+(class_definition superclasses: (argument_list (subscript value: (identifier) @reference.inherit)))
+(type (identifier) @reference.type)
+(type (attribute object: (_) @qualifier attribute: (identifier) @reference.type))
+(generic_type (identifier) @reference.type)

@@ -1,0 +1,702 @@
+"""Level two: bytes and a grammar -> Outline (definitions, references, imports, places to cut).
+
+The only module that touches tree-sitter's binding, and it does so inside functions: whoever asks for a version
+string pays nothing for it. An outline is a function of (bytes, language, `analyser_version(language)`); native code
+runs here, so callers that must not die or hang run `outline_task` in `workers`.
+
+What a language's queries may capture (grammars/README.md has the same table for authors):
+
+    @definition.KIND   a definition's node        with @name, and maybe @body, @doc (doc string), @scope (a receiver)
+    @container.KIND    a node that qualifies names inside it without being a definition, with @name
+    @comment           a comment; directly above a definition it is its doc comment
+    @attached          a decorator or attribute; directly above a definition it belongs to it
+    @reference.KIND    the name used: call, inherit, type, name; with @qualifier for what stands before it
+    @import            the statement, with any of @module, @imported, @alias, @relative in one or several patterns
+
+`(#set! KEY VALUE)` gives what the text does not: imported, prefix (of the module), relative, name.
+Trees can be absurdly deep, so nothing here recurses and nothing asks for parents, fields or descendants.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import import_module, metadata, util
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from repo_provider import sections
+from repo_provider.files import PLAIN, Grammar, Language, grammars_folder, languages
+from repo_provider.model import Definition, Import, Outline, Reference, Span
+from repo_provider.protocol import line_starts
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+REVISION = "1"
+"""Changes whenever this module, `sections` or a struct they fill would give another outline for the same bytes."""
+
+MAX_BYTES = 4 << 20
+MAX_DEFINITIONS = 20_000
+MAX_REFERENCES = 20_000
+MAX_QUALIFIER = 80
+MATCH_LIMIT = 4096
+"""Unfinished matches the query engine may hold at once; past it the oldest are dropped, the same ones every time."""
+
+
+def outline(data: bytes, language: str) -> Outline:
+    """The outline of a text. Never raises for what the text holds: what cannot be parsed is cut as plain text."""
+    spoken = languages().get(language) or languages()[PLAIN]
+    engine = spoken.outline.get("engine")
+    if engine == "headings":
+        return sections.headings(data, spoken.name, spoken.outline["style"])
+    if not spoken.grammars:
+        return sections.paragraphs(data, spoken.name)
+    if len(data) > MAX_BYTES:
+        return _plain(data, spoken, "too large to parse")
+    analyser = _analyser(spoken.name)
+    if isinstance(analyser, str):
+        return _plain(data, spoken, analyser)
+    return analyser.outline(data)
+
+
+def _plain(data: bytes, language: Language, note: str) -> Outline:
+    plain = sections.paragraphs(data, language.name)
+    return msgspec.structs.replace(plain, complete=False, note=note)
+
+
+def outline_task(payload: bytes) -> bytes:
+    """`outline` for a worker: payload and result as `encode_task` and `decode_outline` know them."""
+    language, data = msgspec.msgpack.decode(payload, type=tuple[str, bytes])
+    return msgspec.msgpack.encode(outline(data, language))
+
+
+def encode_task(data: bytes, language: str) -> bytes:
+    return msgspec.msgpack.encode((language, data))
+
+
+def decode_outline(encoded: bytes) -> Outline:
+    return msgspec.msgpack.decode(encoded, type=Outline)
+
+
+# --- versions and status ---------------------------------------------------------------------------------------
+
+
+class LanguageStatus(Struct, frozen=True):
+    """What `status --languages` shows of one language. `error` is "" where the grammar loaded or none is needed."""
+
+    name: str
+    level: str
+    source: str = ""
+    version: str = ""
+    abi: int = 0
+    error: str = ""
+
+
+@cache
+def analyser_version(language: str) -> str:
+    """Names everything but the bytes that an outline depends on: this code, the queries, the grammar, the binding."""
+    spoken = languages().get(language) or languages()[PLAIN]
+    digest = hashlib.sha256(f"{REVISION}\0{spoken.name}\0{_installed('tree_sitter')}\0{_source(spoken)}".encode())
+    for folder in (spoken.name, *spoken.queries):
+        for path in sorted((grammars_folder() / folder).glob("*")):
+            if path.suffix in (".toml", ".scm"):
+                digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _all_versions() -> str:
+    return hashlib.sha256("".join(map(analyser_version, languages())).encode()).hexdigest()[:16]
+
+
+def __getattr__(name: str) -> str:
+    if name == "ANALYSER_VERSION":
+        return _all_versions()
+    raise AttributeError(name)
+
+
+def languages_status() -> tuple[LanguageStatus, ...]:
+    """Loads every grammar there is; slow the first time, so for a person who asked."""
+    return tuple(_status(language) for language in languages().values())
+
+
+def _status(language: Language) -> LanguageStatus:
+    if not language.grammars:
+        return LanguageStatus(language.name, language.level)
+    analyser = _analyser(language.name)
+    if isinstance(analyser, str):
+        return LanguageStatus(language.name, language.level, _source(language), error=analyser)
+    source, _, version = _source(language).partition(" ")
+    return LanguageStatus(language.name, language.level, source, version, analyser.grammar.abi_version)
+
+
+def _source(language: Language) -> str:
+    """The first installed source of a language's grammar as `distribution version`, "" where there is none."""
+    for grammar in language.grammars:
+        for module, _ in _places(grammar):
+            if version := _installed(module):
+                return f"{module.replace('_', '-')} {version}"
+    return ""
+
+
+@cache
+def _installed(module: str) -> str:
+    if util.find_spec(module) is None:
+        return ""
+    try:
+        return metadata.version(module.replace("_", "-"))
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+# --- grammars --------------------------------------------------------------------------------------------------
+
+
+def _places(grammar: Grammar) -> Iterable[tuple[str, str]]:
+    """Modules a grammar may be in, with its name there: its own wheel first, then the bundles."""
+    if grammar.module:
+        yield grammar.module, grammar.function
+    if grammar.bundled:
+        yield "tree_sitter_languages", grammar.bundled
+        yield "tree_sitter_language_pack", grammar.bundled
+
+
+@cache
+def _analyser(language: str) -> _Analyser | str:
+    """The analyser of a language, or why there is none. Whatever goes wrong here costs this language only."""
+    spoken = languages()[language]
+    reason = "no grammar installed"
+    for grammar in spoken.grammars:
+        for module, name in _places(grammar):
+            if _installed(module):
+                try:
+                    return _Analyser(spoken, _load(module, name))
+                except Exception as error:
+                    reason = f"{module}: {error}"
+    return reason
+
+
+def _load(module: str, name: str) -> tree_sitter.Language:
+    from tree_sitter import Language
+
+    if module == "tree_sitter_languages":
+        return Language(_bundled(name))
+    if module == "tree_sitter_language_pack":
+        return Language(import_module(module).get_binding(name))
+    return Language(getattr(import_module(module), name)())
+
+
+def _bundled(name: str) -> object:
+    """A grammar out of the shared library of tree-sitter-languages, whose own loader does not know today's binding."""
+    import ctypes
+
+    spec = util.find_spec("tree_sitter_languages")
+    folder = (spec.submodule_search_locations or [""])[0] if spec else ""
+    suffix = "dll" if sys.platform == "win32" else "so"
+    function = getattr(ctypes.CDLL(f"{folder}/languages.{suffix}"), f"tree_sitter_{name}")
+    function.restype = ctypes.c_void_p
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype, capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    made: object = capsule(function(), b"tree_sitter.Language", None)
+    return made
+
+
+def _queries(language: Language) -> str:
+    parts = []
+    for folder in language.queries:
+        for name in ("definitions", "references", "imports"):
+            path = grammars_folder() / folder / f"{name}.scm"
+            if path.is_file():
+                parts.append(path.read_text("utf-8"))
+    return "\n".join(parts)
+
+
+# --- one parse -------------------------------------------------------------------------------------------------
+
+Captures = Mapping[str, Sequence["tree_sitter.Node"]]
+_CLASSES = frozenset(("class", "struct", "interface", "trait", "enum", "impl", "extension", "object", "protocol"))
+_NOT_QUALIFYING = frozenset(("type", "prototype", "constructor"))
+_BREAKS = re.compile(rb"\s+")
+_GENERIC = re.compile(rb"(?:::)?<[^<>]*>")
+_KINDS = ("call", "inherit", "type", "name")
+_SIMPLE = re.compile(rb"[\w.:$@>?!-]+")
+
+
+class _Found(Struct):
+    """A definition or container in the making."""
+
+    start: int
+    end: int
+    kind: str
+    name: bytes
+    name_at: int
+    body: int = -1
+    doc: tuple[int, int] | None = None
+    scope: str = ""
+    container: bool = False
+
+
+class _Pattern(Struct, frozen=True):
+    """What one pattern of the queries says: its role, and the texts it sets."""
+
+    role: str
+    kind: str
+    capture: str
+    settings: Mapping[str, str]
+
+
+class _Analyser:
+    """One language's grammar with its compiled queries."""
+
+    def __init__(self, language: Language, grammar: tree_sitter.Language) -> None:
+        from tree_sitter import Parser, Query
+
+        self.language = language
+        self.grammar = grammar
+        self.parser = Parser(grammar)
+        source = _queries(language)
+        self.query = Query(grammar, source)
+        self.patterns = tuple(_pattern(self.query, source.encode(), i) for i in range(self.query.pattern_count))
+        options = language.outline
+        self.separator = options.get("separator", "").encode()
+        self.name_drop = re.compile(options["name_drop"].encode()) if "name_drop" in options else None
+        self.scope_drop = re.compile(options["scope_drop"]) if "scope_drop" in options else None
+        self.test_name = re.compile(options["test_name"]) if "test_name" in options else None
+        self.test_attached = re.compile(options["test_attached"].encode()) if "test_attached" in options else None
+
+    def outline(self, data: bytes) -> Outline:
+        from tree_sitter import QueryCursor
+
+        tree = self.parser.parse(data)
+        cursor = QueryCursor(self.query, match_limit=MATCH_LIMIT)
+        return _Reading(self, data).outline(cursor.matches(tree.root_node), tree.root_node)
+
+
+def _pattern(query: tree_sitter.Query, source: bytes, index: int) -> _Pattern:
+    text = source[query.start_byte_for_pattern(index) : query.end_byte_for_pattern(index)].decode()
+    settings = {key: value or "" for key, value in query.pattern_settings(index).items()}
+    for name in _CAPTURE.findall(_SCM_NOISE.sub("", text)):
+        role, _, kind = name.partition(".")
+        if role in ("definition", "container", "reference", "import", "comment", "attached"):
+            return _Pattern(role, kind, name, settings)
+    return _Pattern("", "", "", settings)
+
+
+_SCM_NOISE = re.compile(r'"(?:[^"\\]|\\.)*"|;[^\n]*')
+_CAPTURE = re.compile(r"@([A-Za-z_.]+)")
+
+
+class _Reading:
+    """One text being read: collects what the matches say, then puts it together."""
+
+    def __init__(self, analyser: _Analyser, data: bytes) -> None:
+        self.analyser = analyser
+        self.data = data
+        self.starts = line_starts(data)
+        self.found: dict[int, _Found] = {}
+        self.references: dict[int, tuple[bytes, str, str]] = {}
+        self.bodies: dict[tuple[int, int, int], int] = {}
+        self.aliases: set[int] = set()  # names that imports bring: not defined here
+        self.opened: set[int] = set()  # lines on which a definition begins
+        self.imports: dict[int, _Importing] = {}
+        self.above: dict[int, tuple[int, bool]] = {}  # last line of a comment or attribute -> first line, is comment
+
+    def outline(self, matches: Sequence[tuple[int, Captures]], root: tree_sitter.Node) -> Outline:
+        patterns = self.analyser.patterns
+        for index, captures in matches:
+            pattern = patterns[index]
+            if pattern.role == "reference":
+                self.refer(captures, pattern)
+            elif pattern.role in ("definition", "container"):
+                self.define(captures, pattern)
+            elif pattern.role in ("comment", "attached"):
+                self.attach(captures[pattern.capture], pattern.role == "comment")
+            elif pattern.role == "import":
+                self.bring(captures, pattern)
+        definitions, scopes = self.definitions()
+        return Outline(
+            language=self.analyser.language.name,
+            definitions=definitions,
+            references=self.scoped(scopes),
+            imports=tuple(each for _, found in sorted(self.imports.items()) for each in found.imports()),
+            blocks=self.blocks(root, definitions),
+        )
+
+    # -- lines
+
+    def line(self, offset: int) -> int:
+        return bisect_right(self.starts, offset) - 1
+
+    def line_start(self, offset: int) -> int:
+        return self.starts[self.line(offset)]
+
+    def after(self, end: int) -> int:
+        """Start of the line after the one that holds the last byte before `end`."""
+        line = self.line(max(0, end - 1)) + 1
+        return self.starts[line] if line < len(self.starts) else len(self.data)
+
+    def opens_line(self, offset: int) -> bool:
+        return not self.data[self.line_start(offset) : offset].strip()
+
+    def text(self, node: tree_sitter.Node) -> bytes:
+        return self.data[node.start_byte : node.end_byte]
+
+    # -- matches
+
+    def attach(self, nodes: Sequence[tree_sitter.Node], comment: bool) -> None:
+        for node in nodes:
+            start, end = node.start_byte, node.end_byte
+            while end > start + 1 and self.data[end - 1] in b"\r\n":
+                end -= 1
+            if self.opens_line(start):
+                self.above[self.line(end - 1)] = (self.line(start), comment)
+
+    def define(self, captures: Captures, pattern: _Pattern) -> None:
+        names = captures.get("name")
+        if not names:
+            return
+        node, name = captures[pattern.capture][0], names[0]
+        text, at, scope = self.name(name)
+        if "scope" in captures:
+            scope = self.scope(captures["scope"][0]) or scope
+        body, doc = captures.get("body"), captures.get("doc")
+        made = _Found(
+            start=node.start_byte,
+            end=node.end_byte,
+            kind=pattern.kind,
+            name=pattern.settings["name"].encode() if "name" in pattern.settings else text,
+            name_at=at,
+            body=body[0].start_byte if body else -1,
+            doc=(doc[0].start_byte, doc[0].end_byte) if doc else None,
+            scope=scope,
+            container=pattern.role == "container",
+        )
+        if not made.name or (at not in self.found and len(self.found) >= MAX_DEFINITIONS):
+            return
+        if made.body >= 0 and (other := self.bodies.setdefault((made.start, made.end, made.body), at)) != at:
+            self.found.pop(other, None)  # one node read in two ways: the later pattern knows better
+            self.bodies[made.start, made.end, made.body] = at
+        self.found[at] = made if at not in self.found else _merged(self.found[at], made)
+
+    def name(self, node: tree_sitter.Node) -> tuple[bytes, int, str]:
+        """A name without quotes and line breaks, where it is, and the scope written before it (`A::B::` in C++)."""
+        at, text = node.start_byte, self.text(node)
+        separator, scope = self.analyser.separator, ""
+        if separator and separator in text and not text.startswith(b"operator"):
+            before, _, text = text.rpartition(separator)
+            at += len(before) + len(separator)
+            scope = self.dotted(before)
+        stripped = text.strip(b"\"'`") or text
+        if cut := self.analyser.name_drop:
+            stripped = cut.sub(b"", stripped) or stripped
+        return _BREAKS.sub(b" ", stripped)[:200], at + text.find(stripped), scope
+
+    def scope(self, node: tree_sitter.Node) -> str:
+        text = self.text(node)
+        scope = self.dotted(text) if len(text) <= MAX_QUALIFIER and _SIMPLE.fullmatch(text) else ""
+        return self.analyser.scope_drop.sub("", scope) if self.analyser.scope_drop else scope
+
+    def dotted(self, text: bytes) -> str:
+        plain = _GENERIC.sub(b"", text)
+        if self.analyser.separator:
+            plain = plain.replace(self.analyser.separator, b".")
+        return _BREAKS.sub(b"", plain).strip(b".").decode("utf-8", "replace")
+
+    def refer(self, captures: Captures, pattern: _Pattern) -> None:
+        node = captures[pattern.capture][0]
+        at = node.start_byte
+        if at not in self.references and len(self.references) >= MAX_REFERENCES:
+            return
+        made = (self.text(node), pattern.kind, self.qualifier(captures.get("qualifier")))
+        old = self.references.get(at, made)
+        best = min(old, made, key=lambda each: _KINDS.index(each[1]))
+        self.references[at] = (best[0], best[1], old[2] or made[2])
+
+    def qualifier(self, nodes: Sequence[tree_sitter.Node] | None) -> str:
+        """What stands before a name when it is a plain path; `()` where it is something to be computed."""
+        if not nodes:
+            return ""
+        text = self.data[nodes[0].start_byte : min(nodes[0].end_byte, nodes[0].start_byte + MAX_QUALIFIER + 1)]
+        if b"<" in text:
+            text = _GENERIC.sub(b"", text)
+        return text.decode("utf-8", "replace") if len(text) <= MAX_QUALIFIER and _SIMPLE.fullmatch(text) else "()"
+
+    def bring(self, captures: Captures, pattern: _Pattern) -> None:
+        at = captures["import"][0].start_byte
+        found = self.imports.setdefault(at, _Importing(at))
+        settings = pattern.settings
+        if module := captures.get("module"):
+            found.module = settings.get("prefix", "") + _unquoted(self.text(module[0]))
+        if relative := captures.get("relative"):
+            found.relative = self.text(relative[0]).count(b".")
+        elif "relative" in settings:
+            found.relative = int(settings["relative"])
+        name = captures.get("imported", [])
+        alias = captures.get("alias", [])
+        self.aliases.update(node.start_byte for node in (*name, *alias))
+        if name or alias:
+            imported = _unquoted(self.text(name[0])) if name else settings.get("imported", "")
+            found.names.append((imported, _unquoted(self.text(alias[0])) if alias else imported))
+
+    # -- putting it together
+
+    def definitions(self) -> tuple[tuple[Definition, ...], _Scopes]:
+        defined = (found for at, found in self.found.items() if at not in self.aliases)
+        order = sorted(defined, key=lambda found: (found.start, -found.end, found.name_at))
+        made: list[Definition] = []
+        scopes = _Scopes()
+        for found in order:
+            around = scopes.enter(found.start, found.end)
+            qualified, kind, test = self.qualified(found, around)
+            if not found.container:
+                definition = self.definition(found, kind, qualified, around.index)
+                test = test or self.is_test(definition)
+                made.append(msgspec.structs.replace(definition, test=test))
+            index = around.index if found.container else len(made) - 1
+            inner = around.name if kind in _NOT_QUALIFYING else qualified
+            scopes.open(_Scope(found.start, found.end, index, inner, kind, test))
+        return _ordered(made, scopes)
+
+    def qualified(self, found: _Found, around: _Scope) -> tuple[str, str, bool]:
+        name = found.name.decode("utf-8", "replace")
+        parts = (around.name, found.scope, name)
+        kind = found.kind
+        if around.kind in _CLASSES and kind in _MEMBER_KINDS:
+            kind = _MEMBER_KINDS[kind]
+        elif found.scope and kind == "function":
+            kind = "method"
+        elif kind == "variable" and name.isupper():
+            kind = "constant"
+        return ".".join(part for part in parts if part), kind, around.test
+
+    def definition(self, found: _Found, kind: str, qualified: str, parent: int) -> Definition:
+        first = line = self.line(found.start)
+        comments: list[tuple[int, int]] = []
+        # What stands above belongs to the first definition on a line.
+        while first not in self.opened and line - 1 in self.above:
+            above, comment = self.above[line - 1]
+            if comment:
+                comments.append((above, line))
+            line = above
+        self.opened.add(first)
+        start, end = self.starts[line], self.after(found.end)
+        return Definition(
+            name=found.name.decode("utf-8", "replace"),
+            qualified=qualified,
+            kind=kind,
+            span=Span(start, end),
+            head=Span(start, self.head_end(found, end)),
+            name_at=found.name_at,
+            parent=parent,
+            doc=self.doc(found, comments, first),
+        )
+
+    def head_end(self, found: _Found, end: int) -> int:
+        if found.doc:
+            return self.after(found.doc[1])
+        if found.body < 0:
+            return end
+        signature = self.data[found.start : found.body].rstrip()
+        return self.after(max(found.name_at + 1, found.start + len(signature)))
+
+    def doc(self, found: _Found, comments: Sequence[tuple[int, int]], first: int) -> Span | None:
+        """The doc string, or the run of comments nearest above the definition and what is attached to it."""
+        if found.doc:
+            return Span(self.line_start(found.doc[0]), self.after(found.doc[1]))
+        if not comments:
+            return None
+        start, end = comments[0]
+        for above, below in comments[1:]:
+            if below != start:
+                break
+            start = above
+        return Span(self.starts[start], self.starts[end] if end < len(self.starts) else len(self.data))
+
+    def is_test(self, definition: Definition) -> bool:
+        analyser = self.analyser
+        if definition.kind == "test" or (analyser.test_name and analyser.test_name.search(definition.qualified)):
+            return True
+        head = self.data[definition.span.start : definition.name_at]
+        return bool(analyser.test_attached and analyser.test_attached.search(head))
+
+    def scoped(self, scopes: _Scopes) -> tuple[Reference, ...]:
+        """References with the definition around each; the first of every kind that a definition repeats."""
+        seen: dict[tuple[bytes, str, int, str], int] = {}
+        for at, (name, kind, qualifier) in sorted(self.references.items()):
+            if at not in self.found:
+                key = (name, kind, scopes.at(at), qualifier)
+                seen.setdefault(key, at)
+        return tuple(
+            Reference(name.decode("utf-8", "replace"), kind, at, scope, qualifier)
+            for (name, kind, scope, qualifier), at in seen.items()
+        )
+
+    # -- places to cut
+
+    def blocks(self, root: tree_sitter.Node, definitions: Sequence[Definition]) -> tuple[int, ...]:
+        found = {definition.span.start for definition in definitions}
+        waiting, budget = [root], MAX_BLOCK_NODES
+        while waiting and budget > 0:
+            node = waiting.pop()
+            count = node.child_count
+            if count > MAX_CHILDREN:
+                continue
+            budget -= count + 1
+            for child in node.children:
+                start = child.start_byte
+                if child.is_named and self.opens_line(start):
+                    line = self.line(start)
+                    if line - 1 not in self.above:
+                        found.add(self.starts[line])
+                if child.end_byte - start > MIN_CUT_BYTES:
+                    waiting.append(child)
+        return tuple(sorted(found))
+
+
+MAX_BLOCK_NODES = 200_000
+MAX_CHILDREN = 10_000
+MIN_CUT_BYTES = 600
+_MEMBER_KINDS = {"function": "method", "variable": "field", "constant": "field"}
+
+
+def _merged(old: _Found, new: _Found) -> _Found:
+    """Two patterns met one name: the wider node counts, then the later pattern; a doc string is never lost."""
+    wider = new if new.end - new.start >= old.end - old.start else old
+    other = old if wider is new else new
+    if wider.end - wider.start > other.end - other.start and wider.kind == "variable":
+        wider.kind = other.kind
+    wider.doc = wider.doc or other.doc
+    wider.body = wider.body if wider.body >= 0 else other.body
+    wider.scope = wider.scope or other.scope
+    return wider
+
+
+class _Scope(Struct, frozen=True):
+    start: int
+    end: int
+    index: int
+    name: str
+    kind: str
+    test: bool
+
+
+_OUTSIDE = _Scope(0, 0, -1, "", "", False)
+
+
+class _Scopes:
+    """The scopes of a text as they nest, and afterwards the innermost one around any byte."""
+
+    def __init__(self) -> None:
+        self.open_: list[_Scope] = []
+        self.edges: list[int] = [0]
+        self.inner: list[int] = [-1]
+
+    def enter(self, start: int, end: int) -> _Scope:
+        """The scope around a definition about to open; those that end before it are closed."""
+        while self.open_ and (self.open_[-1].end < end or self.open_[-1].end <= start or self._same(start, end)):
+            self._close()
+        return self.open_[-1] if self.open_ else _OUTSIDE
+
+    def _same(self, start: int, end: int) -> bool:
+        """`int a, b;` is one declaration of two names, neither inside the other."""
+        return (self.open_[-1].start, self.open_[-1].end) == (start, end)
+
+    def open(self, scope: _Scope) -> None:
+        self.open_.append(scope)
+        self._edge(scope.start, scope.index)
+
+    def _close(self) -> None:
+        closed = self.open_.pop()
+        self._edge(closed.end, self.open_[-1].index if self.open_ else -1)
+
+    def _edge(self, at: int, index: int) -> None:
+        self.edges.append(max(at, self.edges[-1]))
+        self.inner.append(index)
+
+    def finish(self, renumbered: Sequence[int]) -> None:
+        while self.open_:
+            self._close()
+        self.inner = [renumbered[index] if index >= 0 else -1 for index in self.inner]
+
+    def at(self, offset: int) -> int:
+        return self.inner[bisect_right(self.edges, offset) - 1]
+
+
+def _ordered(made: Sequence[Definition], scopes: _Scopes) -> tuple[tuple[Definition, ...], _Scopes]:
+    """By start of span, outer before inner: a doc comment can move a definition before a neighbour on its line."""
+    order = sorted(range(len(made)), key=lambda i: (made[i].span.start, -made[i].span.end, i))
+    place = [0] * len(made)
+    for position, index in enumerate(order):
+        place[index] = position
+    scopes.finish(place)
+    ordered = (made[index] for index in order)
+    return tuple(d if d.parent < 0 else msgspec.structs.replace(d, parent=place[d.parent]) for d in ordered), scopes
+
+
+# --- imports ---------------------------------------------------------------------------------------------------
+
+
+class _Importing(Struct):
+    at: int
+    module: str = ""
+    names: list[tuple[str, str]] = []
+    relative: int = 0
+
+    def imports(self) -> list[Import]:
+        if "{" not in self.module:
+            module, alias = _aliased(self.module)
+            names = tuple(dict.fromkeys(self.names)) or alias
+            return [Import(module, names, self.at, self.relative)] if module or names or self.relative else []
+        return [
+            Import(module, names, self.at, self.relative) for module, names in map(_aliased, _expanded(self.module))
+        ]
+
+
+_ALIAS = re.compile(r"\s+(?:as|=>)\s+")
+
+
+def _aliased(module: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """`a::b as c` -> the module and the alias for all of it."""
+    path, *alias = _ALIAS.split(module, 1)
+    return path.strip(), (("", alias[0].strip()),) if alias else ()
+
+
+def _expanded(module: str) -> list[str]:
+    """`a::{b, c::{d, e}}` -> `a::b`, `a::c::d`, `a::c::e`; `self` inside braces is what stands before them."""
+    found: list[str] = []
+    prefixes, current = [""], ""
+
+    def leaf() -> None:
+        name = current.strip()
+        if name and name.split()[0] in ("self", "this"):
+            found.append(re.sub(r"(?:::|[.\\])$", "", prefixes[-1]) + name[4:])
+        elif name:
+            found.append(prefixes[-1] + name)
+
+    for sign in module:
+        if sign == "{":
+            prefixes.append(prefixes[-1] + current.strip())
+            current = ""
+        elif sign in ",}":
+            leaf()
+            current = ""
+            if sign == "}" and len(prefixes) > 1:
+                prefixes.pop()
+        else:
+            current += sign
+    leaf()
+    return found
+
+
+def _unquoted(text: bytes) -> str:
+    plain = text.strip()
+    if len(plain) > 1 and plain[:1] in b"\"'`<" and plain[-1:] in b"\"'`>":
+        plain = plain[1:-1]
+    return _BREAKS.sub(b" ", plain).decode("utf-8", "replace")
