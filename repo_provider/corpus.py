@@ -1,0 +1,330 @@
+"""What is known of a repository's files, filled on demand: facts, level-one counts, outlines, bytes.
+
+Everything here hangs on content (blob id and language), so it serves any snapshot, and everything is a function of
+that content, so what is remembered changes speed and never an answer (P1). Called by `provider` alone. Owns no
+algorithm: `files` says what a file is, `lexical` counts, `syntax` parses (in `workers`), `store` remembers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+
+import msgspec
+from msgspec import Struct
+
+from repo_provider import files, lexical, syntax
+from repo_provider.cache import Cache
+from repo_provider.model import BlobId, CommitId, Outline, Path, Snapshot, Text
+from repo_provider.repository import Repository
+from repo_provider.store import Store
+from repo_provider.workers import Workers
+
+FACTS_VERSION = 1
+"""Raised when `files` would say something else of the same path and bytes."""
+FEW = 12
+"""Files analysed on the spot; more of them are worth the way to the workers."""
+BATCH_BYTES = 1 << 20
+WALL = 10.0
+"""Seconds a file may take in a worker before the worker is killed: far beyond any file that parses at all."""
+TEXT_CACHE_BYTES = 48 << 20
+OUTLINE_CACHE_BYTES = 32 << 20
+
+Messages = Sequence[tuple[CommitId, Sequence[Path]]]
+"""Commits with the paths they touched, their texts being counted already."""
+
+
+class Facts(Struct, frozen=True, array_like=True):
+    """What a path with a content is. `unserved` is why it is not served, "" where it is."""
+
+    language: str
+    unserved: str = ""
+    traits: frozenset[str] = frozenset()
+
+
+class Survey(Struct, frozen=True):
+    """Level one of a snapshot: its view and what each file is.
+
+    `missing` files were not counted in time; `unreadable` ones could not be read now.
+    """
+
+    snapshot: Snapshot
+    view: lexical.View
+    facts: Mapping[Path, Facts]
+    missing: int = 0
+    unreadable: tuple[Path, ...] = ()
+
+
+class Outlined(Struct, frozen=True):
+    """Outlines of files. `late` were not reached in time; `lost` cost their worker its life."""
+
+    outlines: Mapping[Path, Outline]
+    late: int = 0
+    lost: tuple[Path, ...] = ()
+
+
+Report = Callable[[int, int, Path], None]
+"""Told how far a bulk analysis is: files done, all files, a file in work."""
+
+
+class Corpus:
+    """Fills and remembers. Safe to use from many threads."""
+
+    def __init__(self, repository: Repository, store: Store, workers: Workers) -> None:
+        self._repository, self._store, self._workers = repository, store, workers
+        self.index = lexical.Index(store)
+        self._facts: dict[bytes, Facts] = {}
+        self._texts: Cache[BlobId, Text] = Cache(TEXT_CACHE_BYTES)
+        self._outlines: Cache[bytes, Outline] = Cache(OUTLINE_CACHE_BYTES)
+        self._lost: set[bytes] = set()
+        self._filling = threading.Lock()
+        self._surveyed: list[tuple[Messages, Survey]] = []
+        self._closed = False
+
+    def close(self) -> None:
+        """Ends bulk work at the next file; what was finished stays."""
+        self._closed = True
+
+    # --- bytes ------------------------------------------------------------------------------------------------
+
+    def text(self, snapshot: Snapshot, path: Path) -> Text | None:
+        """The exact bytes the snapshot names; None where they cannot be had (any more)."""
+        entry = snapshot.entries.get(path)
+        if entry is None:
+            return None
+        text = self._texts.get(entry.blob)
+        if text is None:
+            data = self._repository.read(snapshot, path)
+            if data is None:
+                return None
+            text = Text(data)
+            self._texts.put(entry.blob, text, 2 * len(data) + 200)
+        return text
+
+    def texts(self, snapshot: Snapshot, paths: Iterable[Path]) -> dict[Path, Text]:
+        """The texts there are of these paths."""
+        found = ((path, self.text(snapshot, path)) for path in paths)
+        return {path: text for path, text in found if text is not None}
+
+    # --- level one --------------------------------------------------------------------------------------------
+
+    def survey(
+        self, snapshot: Snapshot, messages: Messages, deadline: float | None, report: Report | None = None
+    ) -> Survey:
+        """Level one of a snapshot; complete unless the deadline (a reading of `time.monotonic`) comes first."""
+        for said, survey in self._surveyed:
+            if said is messages and survey.snapshot is snapshot:
+                return survey
+        unreadable = self._fill(snapshot, deadline, report)
+        survey = self._view(snapshot, messages, unreadable)
+        if not survey.missing and not unreadable:
+            self._surveyed = [(messages, survey), *self._surveyed[:3]]
+        return survey
+
+    def _view(self, snapshot: Snapshot, messages: Messages, unreadable: Sequence[Path]) -> Survey:
+        facts = self.facts(snapshot)
+        served = [
+            (path, _content_key(entry.blob, facts[path].language))
+            for path, entry in snapshot.entries.items()
+            if path in facts and not facts[path].unserved
+        ]
+        uncounted = set(self.index.missing(key for _, key in served))
+        counted = [(path, key) for path, key in served if key not in uncounted] if uncounted else served
+        missing = len(served) - len(counted) + len(snapshot.entries) - len(facts) - len(unreadable)
+        return Survey(snapshot, self.index.view(counted, messages), facts, missing, tuple(unreadable))
+
+    def facts(self, snapshot: Snapshot) -> dict[Path, Facts]:
+        """What is known of the snapshot's files, in path order."""
+        found = ((path, self._facts.get(entry.blob + path)) for path, entry in snapshot.entries.items())
+        return {path: facts for path, facts in found if facts is not None}
+
+    def _recall(self, snapshot: Snapshot) -> None:
+        """Takes from the store what it knows of these files."""
+        wanted = [key for path, entry in snapshot.entries.items() if (key := entry.blob + path) not in self._facts]
+        if wanted:
+            found = self._store.get_many(_facts_table(), wanted)
+            self._facts.update((key, msgspec.msgpack.decode(value, type=Facts)) for key, value in found.items())
+
+    def _todo(self, snapshot: Snapshot) -> list[Path]:
+        """Files whose facts or counts are not known yet, each content once."""
+        facts = self.facts(snapshot)
+        contents: dict[bytes, Path] = {}
+        todo = [path for path in snapshot.entries if path not in facts]
+        for path, known in facts.items():
+            if not known.unserved:
+                contents.setdefault(_content_key(snapshot.entries[path].blob, known.language), path)
+        return sorted(todo + [contents[key] for key in self.index.missing(contents)])
+
+    def _fill(self, snapshot: Snapshot, deadline: float | None, report: Report | None) -> list[Path]:
+        """Finds facts and counts words until all is done or the deadline comes; the files that cannot be read."""
+        unreadable: list[Path] = []
+        if not self._filling.acquire(timeout=-1 if deadline is None else max(0.0, deadline - time.monotonic())):
+            return unreadable  # somebody else is at it; what is counted so far is what there is
+        try:
+            self._recall(snapshot)
+            todo = self._todo(snapshot)
+            done = 0
+            for batch in self._batches(snapshot, todo, unreadable):
+                if self._closed or _over(deadline):
+                    break
+                if report is not None:
+                    report(done, len(todo), batch[0][0])
+                self._analyse(snapshot, batch, deadline, on_the_spot=len(todo) <= FEW)
+                done += len(batch)
+        finally:
+            self._filling.release()
+        return unreadable
+
+    def _batches(
+        self, snapshot: Snapshot, paths: Sequence[Path], unreadable: list[Path]
+    ) -> Iterator[list[tuple[Path, Text]]]:
+        """Files with their bytes, as many at a time as keep every worker busy for a moment."""
+        batch: list[tuple[Path, Text]] = []
+        size = 0
+        for path in paths:
+            text = self.text(snapshot, path)
+            if text is None:
+                unreadable.append(path)
+                continue
+            batch.append((path, text))
+            size += len(text.data)
+            if size >= BATCH_BYTES * self._workers.count:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _analyse(
+        self, snapshot: Snapshot, batch: Sequence[tuple[Path, Text]], deadline: float | None, *, on_the_spot: bool
+    ) -> None:
+        learned: dict[bytes, Facts] = {}
+        items: dict[bytes, tuple[bytes, bytes, lexical.Rules]] = {}
+        for path, text in batch:
+            blob = snapshot.entries[path].blob
+            learned[blob + path] = facts = self._facts.get(blob + path) or _facts_about(path, text)
+            if not facts.unserved:
+                key = _content_key(blob, facts.language)
+                items[key] = (key, text.data, _rules(facts.language))
+        wanted = [items[key] for key in self.index.missing(items)]
+        if on_the_spot:
+            self.index.add(wanted)
+        else:
+            self._count_in_workers(wanted, deadline)
+        self._facts.update(learned)
+        self._store.put_many(_facts_table(), {key: msgspec.msgpack.encode(facts) for key, facts in learned.items()})
+
+    def _count_in_workers(self, items: Sequence[tuple[bytes, bytes, lexical.Rules]], deadline: float | None) -> None:
+        parts = [part for part in _split(items, self._workers.count) if part]
+        payloads = [lexical.analyse_payload(part) for part in parts]
+        counted = self._workers.run("repo_provider.lexical:analyse_task", payloads, wall=WALL, deadline=deadline)
+        for part, segment in zip(parts, counted, strict=True):
+            if segment is not None:
+                self.index.add_segment(segment)
+            elif not _over(deadline):
+                self.index.add(part)  # counting is plain Python: a dead worker is no reason to lose a file
+
+    # --- level two --------------------------------------------------------------------------------------------
+
+    def outlines(
+        self, snapshot: Snapshot, texts: Mapping[Path, Text], facts: Mapping[Path, Facts], deadline: float | None
+    ) -> Outlined:
+        """The outlines of these texts, parsed where they are not remembered, until the deadline comes."""
+        keys = {path: _outline_key(snapshot.entries[path].blob, facts[path].language) for path in texts}
+        found = self._recalled(keys)
+        todo = {keys[path]: path for path in texts if keys[path] not in found}
+        payloads = [syntax.encode_task(texts[path].data, facts[path].language) for path in todo.values()]
+        parsed = self._workers.run("repo_provider.syntax:outline_task", payloads, wall=WALL, deadline=deadline)
+        late = 0
+        for (key, path), encoded in zip(todo.items(), parsed, strict=True):
+            if encoded is not None:
+                found[key] = self._keep(key, syntax.decode_outline(encoded), len(encoded))
+            elif _over(deadline):
+                late += 1
+            else:
+                self._lost.add(key)
+                found[key] = Outline(facts[path].language, complete=False, note="its parser was stopped")
+        self._store.put_many(
+            "outlines", {key: data for key, data in zip(todo, parsed, strict=True) if data is not None}
+        )
+        lost = tuple(path for path in texts if keys[path] in self._lost)
+        return Outlined({path: found[key] for path, key in keys.items() if key in found}, late, lost)
+
+    def outline(self, snapshot: Snapshot, path: Path, text: Text) -> Outline | None:
+        """One file's outline; None where its parser had to be stopped."""
+        facts = self._facts.get(snapshot.entries[path].blob + path) or _facts_about(path, text)
+        found = self.outlines(snapshot, {path: text}, {path: facts}, None)
+        return None if found.lost else found.outlines.get(path)
+
+    def _recalled(self, keys: Mapping[Path, bytes]) -> dict[bytes, Outline]:
+        found: dict[bytes, Outline] = {}
+        for key in keys.values():
+            outline = self._outlines.get(key)
+            if outline is not None:
+                found[key] = outline
+            elif key in self._lost:
+                found[key] = Outline("text", complete=False, note="its parser was stopped")
+        stored = self._store.get_many("outlines", [key for key in keys.values() if key not in found])
+        for key, encoded in stored.items():
+            found[key] = self._keep(key, syntax.decode_outline(encoded), len(encoded))
+        return found
+
+    def _keep(self, key: bytes, outline: Outline, size: int) -> Outline:
+        self._outlines.put(key, outline, 8 * size + 200)  # decoded structs take about eight times their bytes
+        return outline
+
+
+# --- keys and rules ---------------------------------------------------------------------------------------------
+
+
+def _over(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline
+
+
+def _facts_about(path: Path, text: Text) -> Facts:
+    reason = files.unserved(path, text.raw)
+    return Facts(files.language_of(path, text.data).name, reason or "", files.traits(path, text.data))
+
+
+@cache
+def _facts_table() -> str:
+    """Facts depend on the manifests; another set of them starts another table."""
+    names = hashlib.sha256(b"%d" % FACTS_VERSION)
+    for manifest in sorted(files.grammars_folder().glob("*/manifest.toml")):
+        names.update(manifest.parent.name.encode() + b"\0" + manifest.read_bytes() + b"\0")
+    return f"facts_{names.hexdigest()[:12]}"
+
+
+@cache
+def _rules(language: str) -> lexical.Rules:
+    spoken = files.languages()[language]
+    pattern = spoken.definition_line
+    return lexical.Rules(
+        language, None if pattern is None else pattern.pattern, spoken.line_comments, spoken.block_comments
+    )
+
+
+def _content_key(blob: BlobId, language: str) -> bytes:
+    return lexical.key(blob, _rules(language))
+
+
+def _outline_key(blob: BlobId, language: str) -> bytes:
+    return blob + bytes.fromhex(syntax.analyser_version(language))
+
+
+def _split(
+    items: Sequence[tuple[bytes, bytes, lexical.Rules]], parts: int
+) -> Iterator[list[tuple[bytes, bytes, lexical.Rules]]]:
+    """The items in `parts` runs of about the same number of bytes."""
+    share = sum(len(item[1]) for item in items) / parts
+    part: list[tuple[bytes, bytes, lexical.Rules]] = []
+    size = 0
+    for item in items:
+        part.append(item)
+        size += len(item[1])
+        if size >= share:
+            yield part
+            part, size = [], 0
+    yield part
