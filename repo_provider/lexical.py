@@ -17,11 +17,12 @@ import re
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Protocol
+from weakref import WeakSet
 
 import msgspec
 import numpy as np
@@ -188,6 +189,11 @@ class Segment:
     ) -> None:
         self.keys, self.fields, self.lengths = keys, fields, lengths
 
+    @property
+    def size(self) -> int:
+        """How many postings it holds."""
+        return sum(len(postings.rows) for postings in self.fields.values())
+
     def to_bytes(self) -> bytes:
         """A self-describing, checksummed form that `from_buffer` maps without copying."""
         arrays: dict[str, NDArray[np.generic]] = {
@@ -237,7 +243,7 @@ def _from_arrays(
 ) -> tuple[list[bytes], dict[str, Postings], dict[str, NDArray[np.uint32]]]:
     ends = np.cumsum(arrays["key_lengths"], dtype=np.int64).tolist()
     blob = arrays["keys"].tobytes()
-    keys = [blob[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    keys = [blob[start:end] for start, end in pairwise([0, *ends])]
     names = dict.fromkeys(name.partition(".")[0] for name in arrays if "." in name)
     fields = {name: Postings(*(arrays[f"{name}.{part}"] for part in _PARTS)) for name in names}  # type: ignore[arg-type]  # dtypes are those written
     lengths = {name: arrays[f"{name}.lengths"].view(np.uint32) for name in fields if f"{name}.lengths" in arrays}
@@ -507,9 +513,15 @@ class View:
     """Level one of one snapshot. Rows are its text files in path order; nothing outside it is ever counted."""
 
     def __init__(
-        self, paths: tuple[Path, ...], content: _Projection, names: _Projection, messages: _Projection
+        self,
+        paths: tuple[Path, ...],
+        keys: Sequence[bytes],
+        content: _Projection,
+        names: _Projection,
+        messages: _Projection,
     ) -> None:
         self.paths = paths
+        self.keys = keys
         self._projections = dict.fromkeys(CONTENT, content) | {"path": names, "messages": messages}
         self._content = content
 
@@ -560,13 +572,19 @@ class SegmentStore(Protocol):
     """Where segments outlive the process. None of these raises; what cannot be done is simply not done."""
 
     def generation(self) -> int:
-        """A number that differs whenever `segments` would."""
+        """A number that differs whenever the stored segments do; 0 where that cannot be known now."""
 
-    def segments(self, corpus: str) -> Mapping[str, memoryview]:
-        """The stored segments of a corpus by name."""
+    def segment_names(self, corpus: str) -> Sequence[str] | None:
+        """The stored segments of a corpus; None where that cannot be known now."""
 
-    def replace_segments(self, corpus: str, removed: Sequence[str], data: bytes | None) -> str | None:
-        """Store one in place of others; its name, or None where nothing was or could be stored."""
+    def segment(self, name: str) -> memoryview | None:
+        """A stored segment's bytes; None where it is not there any more."""
+
+    def replace_segments(self, corpus: str, removed: Sequence[str], data: bytes) -> str | None:
+        """Store one in place of others; its name, or None where it was not stored."""
+
+    def discard_segment(self, name: str) -> None:
+        """Drop one that is damaged."""
 
 
 class _Corpus:
@@ -582,9 +600,10 @@ class _Corpus:
     def __contains__(self, row_key: bytes) -> bool:
         return row_key in self._at
 
+    def __len__(self) -> int:
+        return len(self._at)
+
     def add(self, segment: Segment, stored_as: str | None = None) -> None:
-        if not segment.keys:
-            return
         number = self._next
         self._next += 1
         self.segments[number] = segment
@@ -593,27 +612,26 @@ class _Corpus:
         first = number << _ROW_BITS
         self._at.update(zip(segment.keys, range(first, first + len(segment.keys)), strict=True))
 
+    def remove(self, number: int) -> None:
+        for row_key in self.segments.pop(number).keys:
+            if self._at.get(row_key, -1) >> _ROW_BITS == number:
+                del self._at[row_key]
+        self.stored.pop(number, None)
+
     def sources(self, keys: Iterable[bytes]) -> NDArray[np.int64]:
         """Where each of these rows lies; -1 where it was never counted."""
         get = self._at.get
         return np.array([get(row_key, -1) for row_key in keys], np.int64)
 
-    def merge(self, numbers: Sequence[int], dead: frozenset[bytes] = frozenset()) -> Segment:
-        """These segments as one, without rows found elsewhere and without the dead."""
-        return merge([self.segments[number] for number in numbers], [self._kept(number, dead) for number in numbers])
+    def fresh(self) -> list[int]:
+        """The segments that are not stored, oldest first."""
+        return [number for number in self.segments if number not in self.stored]
 
-    def _kept(self, number: int, dead: frozenset[bytes]) -> NDArray[np.bool_]:
+    def kept(self, number: int, dead: Set[bytes]) -> NDArray[np.bool_]:
+        """Which rows of a segment are worth keeping: not dead, and not found in another segment."""
         keys = self.segments[number].keys
         own: NDArray[np.bool_] = self.sources(keys) == np.arange(len(keys)) + (number << _ROW_BITS)
         return own & ~np.array([row_key in dead for row_key in keys], bool) if dead else own
-
-    def swap(self, numbers: Sequence[int], segment: Segment, stored_as: str | None = None) -> None:
-        for number in numbers:
-            for row_key in self.segments.pop(number).keys:
-                if self._at.get(row_key, -1) >> _ROW_BITS == number:
-                    del self._at[row_key]
-            self.stored.pop(number, None)
-        self.add(segment, stored_as)
 
 
 class Index:
@@ -624,40 +642,78 @@ class Index:
 
     def __init__(self, store: SegmentStore | None = None) -> None:
         self._store = store
+        self._generation = 0
         self._lock = threading.RLock()
+        self._flushing = threading.Lock()
         self._contents, self._paths, self._messages = _Corpus("contents"), _Corpus("paths"), _Corpus("messages")
         self._recent: tuple[tuple[Path, ...], object, _Projection, _Projection] | None = None
+        self._views: WeakSet[View] = WeakSet()
+        self._last: tuple[View, NDArray[np.int64]] | None = None
+        self._outdated: set[bytes] = set()
+        self._replaces = True
+        self._refresh()
+
+    # --- adding ------------------------------------------------------------------------------------------------
 
     def missing(self, keys: Iterable[bytes]) -> list[bytes]:
         """The contents among these (see `key`) that were not counted yet, each once, in the order given."""
+        return self._missing(self._contents, list(dict.fromkeys(keys)))
+
+    def missing_messages(self, commits: Iterable[CommitId]) -> list[CommitId]:
+        """The commits among these whose messages were not counted yet."""
+        missing = self._missing(self._messages, [commit + _MESSAGE_TAG for commit in dict.fromkeys(commits)])
+        return [CommitId(tagged.removesuffix(_MESSAGE_TAG)) for tagged in missing]
+
+    def _missing(self, corpus: _Corpus, keys: Sequence[bytes]) -> list[bytes]:
         with self._lock:
-            return [row_key for row_key in dict.fromkeys(keys) if row_key not in self._contents]
+            missing = [row_key for row_key in keys if row_key not in corpus]
+            if missing and self._refresh():
+                missing = [row_key for row_key in missing if row_key not in corpus]
+        return missing
 
     def add(self, items: Iterable[tuple[bytes, bytes, Rules]]) -> None:
         """Count the texts of (key, text, rules) items here and now."""
-        segment = segment_of(items)
-        with self._lock:
-            self._insert(self._contents, segment)
+        self._insert(self._contents, segment_of(items))
 
     def add_segment(self, data: bytes) -> bool:
         """Take in what `analyse_task` gave back; False where it is damaged."""
         segment = Segment.from_buffer(data)
         if segment is not None:
-            with self._lock:
-                self._insert(self._contents, segment)
+            self._insert(self._contents, segment)
         return segment is not None
-
-    def missing_messages(self, commits: Iterable[CommitId]) -> list[CommitId]:
-        with self._lock:
-            return [commit for commit in dict.fromkeys(commits) if commit + _MESSAGE_TAG not in self._messages]
 
     def add_messages(self, messages: Iterable[tuple[CommitId, bytes]]) -> None:
         """Count the words of (commit, message text) items."""
         builder = _Builder("messages")
         for commit, text in messages:
             builder.add(commit + _MESSAGE_TAG, Counter(words.identifiers(text)))
+        self._insert(self._messages, builder.segment())
+
+    def _add_paths(self, paths: Sequence[Path]) -> None:
+        builder = _Builder("path")
+        for path in paths:
+            builder.add(path + _PATH_TAG, Counter(words.identifiers(path)))
+        self._insert(self._paths, builder.segment())
+
+    def _insert(self, corpus: _Corpus, segment: Segment) -> None:
+        """Add a segment, joined with those before it as long as that is next to nothing to do.
+
+        So hundreds of edits leave a handful of segments, and an edit never waits for a large one to be rewritten.
+        """
+        if not segment.keys:
+            return
         with self._lock:
-            self._insert(self._messages, builder.segment())
+            if corpus is self._messages:
+                self._recent = None
+            for number in reversed(corpus.fresh()):
+                before = corpus.segments[number]
+                if before.size > 2 * segment.size or before.size + segment.size > _SMALL:
+                    break
+                segment = merge([before, segment], [corpus.kept(number, set()), np.ones(len(segment.keys), bool)])
+                corpus.remove(number)
+            corpus.add(segment)
+
+    # --- views -------------------------------------------------------------------------------------------------
 
     def view(
         self, files: Sequence[tuple[Path, bytes]], messages: Sequence[tuple[CommitId, Sequence[Path]]] = ()
@@ -667,42 +723,145 @@ class Index:
         A content or message never added counts as empty. The same `messages` object again costs nothing.
         """
         paths = tuple(path for path, _ in files)
+        keys = [row_key for _, row_key in files]
         with self._lock:
             names, said = self._names_and_messages(paths, messages)
-            content = self._projection(self._contents, [row_key for _, row_key in files], range(len(files)), len(files))
-        return View(paths, content, names, said)
+            sources = self._contents.sources(keys)
+            content = _projected(self._contents, sources, np.arange(len(keys)), len(keys))
+            view = View(paths, keys, content, names, said)
+            self._watch_edits(view, sources)
+        return view
+
+    def _watch_edits(self, view: View, sources: NDArray[np.int64]) -> None:
+        """Note what a few changed files were before: nobody is likely to ask for that again."""
+        self._views.add(view)
+        if self._last is not None and self._last[0].paths == view.paths:
+            changed = np.flatnonzero(self._last[1] != sources)
+            for row in changed.tolist() if len(changed) <= _FEW_EDITS else ():
+                self._outdated.add(self._last[0].keys[row])
+        self._last = (view, sources)
 
     def _names_and_messages(
         self, paths: tuple[Path, ...], messages: Sequence[tuple[CommitId, Sequence[Path]]]
     ) -> tuple[_Projection, _Projection]:
+        """The parts of a view that an edit leaves as they were."""
         if self._recent is not None and self._recent[1] is messages and self._recent[0] == paths:
             return self._recent[2:]
-        self._add_paths([path for path in paths if path + _PATH_TAG not in self._paths])
-        names = self._projection(self._paths, [path + _PATH_TAG for path in paths], range(len(paths)), len(paths))
+        tagged = [path + _PATH_TAG for path in paths]
+        missing = set(self._missing(self._paths, tagged))
+        self._add_paths([path for path, key_of_it in zip(paths, tagged, strict=True) if key_of_it in missing])
+        names = _projected(self._paths, self._paths.sources(tagged), np.arange(len(paths)), len(paths))
         row_of = {path: row for row, path in enumerate(paths)}
         pairs = [(commit, row_of[path]) for commit, touched in messages for path in touched if path in row_of]
-        said = self._projection(
-            self._messages, [commit + _MESSAGE_TAG for commit, _ in pairs], [row for _, row in pairs], len(paths)
-        )
+        commits = self._messages.sources(commit + _MESSAGE_TAG for commit, _ in pairs)
+        said = _projected(self._messages, commits, np.array([row for _, row in pairs], np.int64), len(paths))
         self._recent = (paths, messages, names, said)
         return names, said
 
-    def _add_paths(self, paths: Sequence[Path]) -> None:
-        builder = _Builder("path")
-        for path in paths:
-            builder.add(path + _PATH_TAG, Counter(words.identifiers(path)))
-        if paths:
-            self._insert(self._paths, builder.segment())
+    # --- keeping -----------------------------------------------------------------------------------------------
 
-    def _projection(
-        self, corpus: _Corpus, keys: Sequence[bytes], targets: Sequence[int] | range, row_count: int
-    ) -> _Projection:
-        sources = corpus.sources(keys)
-        known = sources >= 0
-        return _Projection(corpus.segments, sources[known], np.array(targets, np.int64)[known], row_count)
+    def flush(self) -> None:
+        """Join what lies in many segments and keep it in the store. May take a while: not for a query to wait on.
 
-    def _insert(self, corpus: _Corpus, segment: Segment) -> None:
-        corpus.add(segment)
+        What a file held between two edits is not kept, unless a view still holds it.
+        """
+        with self._flushing:
+            dead = self._dead()
+            for corpus in (self._contents, self._paths, self._messages):
+                with self._lock:
+                    numbers = _due(corpus, self._replaces)
+                if numbers:
+                    self._rewrite(corpus, numbers, dead)
+
+    def prune(self, contents: Set[bytes], paths: Set[Path], commits: Set[CommitId]) -> None:
+        """Forget everything but these, also in the store."""
+        kept = {
+            self._contents: contents,
+            self._paths: {path + _PATH_TAG for path in paths},
+            self._messages: {commit + _MESSAGE_TAG for commit in commits},
+        }
+        with self._flushing:
+            for corpus, keys in kept.items():
+                with self._lock:
+                    self._refresh()
+                    dead = {row_key for segment in corpus.segments.values() for row_key in segment.keys} - keys
+                if corpus.segments:
+                    self._rewrite(corpus, list(corpus.segments), dead)
+
+    def _dead(self) -> Set[bytes]:
+        with self._lock:
+            dead = self._outdated.difference(*(view.keys for view in self._views))
+            self._outdated = set()
+        return dead
+
+    def _rewrite(self, corpus: _Corpus, numbers: Sequence[int], dead: Set[bytes]) -> None:
+        """One segment, stored where there is a store to be had, in place of several."""
+        with self._lock:
+            old = [corpus.segments[number] for number in numbers]
+            masks = [corpus.kept(number, dead) for number in numbers]
+            names = [corpus.stored[number] for number in numbers if number in corpus.stored]
+        merged = merge(old, masks)
+        name = None
+        if self._store is not None:
+            name = self._store.replace_segments(corpus.name, names, merged.to_bytes())
+            self._replaces = name is not None
+            if names and name is None:  # another process owns the store: what is there stays as it is
+                return
+            merged = _stored_segment(self._store, name) or merged
+        with self._lock:
+            self._recent = None
+            for number in numbers:
+                corpus.remove(number)
+            corpus.add(merged, name)
+            if self._store is not None:
+                self._generation = self._store.generation()
+
+    def _refresh(self) -> bool:
+        """Take in what another process has stored meanwhile; False where that is nothing."""
+        if self._store is None or (generation := self._store.generation()) in (0, self._generation):
+            return False
+        for corpus in (self._contents, self._paths, self._messages):
+            names = self._store.segment_names(corpus.name)
+            if names is None:
+                return False
+            for number, name in list(corpus.stored.items()):
+                if name not in names:
+                    corpus.remove(number)
+            for name in names:
+                if name not in corpus.stored.values() and (segment := _stored_segment(self._store, name)) is not None:
+                    corpus.add(segment, name)
+        self._generation = generation
+        return True
 
 
 _PATH_TAG = _MESSAGE_TAG = VERSION.to_bytes(4, "little")
+_SMALL = 50_000
+"""Postings that are joined while a query waits."""
+_FEW_EDITS = 64
+"""More changed files than this between two views are another branch or commit, not somebody typing."""
+
+
+def _projected(corpus: _Corpus, sources: NDArray[np.int64], targets: NDArray[np.int64], row_count: int) -> _Projection:
+    known = sources >= 0
+    return _Projection(corpus.segments, sources[known], targets[known], row_count)
+
+
+def _due(corpus: _Corpus, replaces: bool) -> list[int]:
+    """The segments to rewrite as one: all that are not stored and, of the stored, those not much larger than these."""
+    due = corpus.fresh()
+    size = sum(corpus.segments[number].size for number in due)
+    stored = corpus.stored if due and replaces else ()
+    for number in sorted(stored, key=lambda number: (corpus.segments[number].size, number)):
+        if corpus.segments[number].size > 2 * size:
+            break
+        due.append(number)
+        size += corpus.segments[number].size
+    return due
+
+
+def _stored_segment(store: SegmentStore, name: str | None) -> Segment | None:
+    data = None if name is None else store.segment(name)
+    segment = None if data is None else Segment.from_buffer(data)
+    if data is not None and segment is None and name is not None:
+        store.discard_segment(name)
+    return segment

@@ -165,22 +165,26 @@ class Store:
     # --- segments --------------------------------------------------------------------------------------------
 
     def generation(self) -> int:
-        """A number that differs whenever `segments` would; 0 where nothing can be read."""
+        """A number that differs whenever the stored segments do; 0 where nothing can be read."""
         return self._read(_Disk.generation, 0)
 
-    def segments(self, corpus: str) -> dict[str, memoryview]:
-        """The stored segments of a corpus by name."""
-        return self._read(lambda disk: disk.segments(corpus), {})
+    def segment_names(self, corpus: str) -> list[str] | None:
+        """The stored segments of a corpus, in a fixed order; None where they cannot be read now."""
+        return self._read(lambda disk: disk.segment_names(corpus), None)
 
-    def replace_segments(self, corpus: str, removed: Sequence[str], data: bytes | None) -> str | None:
-        """Store a segment in place of others, or only drop those; its name, or None where it was not stored."""
+    def segment(self, name: str) -> memoryview | None:
+        """The bytes of a stored segment; None where it is not there any more."""
+        return self._read(lambda disk: disk.segment(name), None)
+
+    def replace_segments(self, corpus: str, removed: Sequence[str], data: bytes) -> str | None:
+        """Store a segment in place of others; its name, or None where it was not stored."""
         return self._write(lambda disk: disk.replace_segments(corpus, removed, data), None)
 
-    def discard_segment(self, corpus: str, name: str) -> None:
+    def discard_segment(self, name: str) -> None:
         """A segment turned out damaged: drop it, and say so in `facts`."""
 
         def discard(disk: _Disk) -> None:
-            disk.replace_segments(corpus, [name], None)
+            disk.replace_segments("", [name], None)
             disk.record("corrupt segment", int(self._clock()), None)
 
         self._write(discard, None)
@@ -475,15 +479,12 @@ class _Disk:
         rows = connection.execute("SELECT number FROM generation").fetchall() if connection else [(0,)]
         return int(rows[0][0])
 
-    def segments(self, corpus: str) -> dict[str, memoryview]:
+    def segment_names(self, corpus: str) -> list[str]:
         connection = self._reading()
-        if connection is None:
-            return {}
-        names = [name for (name,) in connection.execute("SELECT name FROM segment WHERE corpus = ?", (corpus,))]
-        mapped = ((name, self._mapped(name)) for name in sorted(names))
-        return {name: data for name, data in mapped if data is not None}
+        statement = "SELECT name FROM segment WHERE corpus = ? ORDER BY name"
+        return [name for (name,) in connection.execute(statement, (corpus,))] if connection else []
 
-    def _mapped(self, name: str) -> memoryview | None:
+    def segment(self, name: str) -> memoryview | None:
         try:
             with open(self._path(name), "rb") as file:
                 if self.network:  # another machine may shorten a file there, and reading a map of it would kill us
@@ -491,7 +492,7 @@ class _Disk:
                 return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         except FileNotFoundError:  # replaced a moment ago
             return None
-        except ValueError:  # empty: let the caller find it damaged
+        except ValueError:  # empty: the caller finds it damaged
             return memoryview(b"")
 
     # --- writing -----------------------------------------------------------------------------------------------

@@ -271,3 +271,167 @@ def test_a_worker_counts_as_this_process_does() -> None:
     assert index.add_segment(lexical.analyse_task(lexical.analyse_payload(items)))
     assert [] == index.missing([row_key for row_key, _, _ in items])
     assert not index.add_segment(b"damaged")
+
+
+# --- what is kept ----------------------------------------------------------------------------------------------
+
+
+class Shelf:
+    """A segment store in memory, with a reader's refusal to write if wanted."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, tuple[str, bytes]] = {}
+        self.writable = True
+        self._generation = 1
+
+    def generation(self) -> int:
+        return self._generation
+
+    def segment_names(self, corpus: str) -> list[str]:
+        return sorted(name for name, (of, _) in self.data.items() if of == corpus)
+
+    def segment(self, name: str) -> memoryview | None:
+        return memoryview(self.data[name][1]) if name in self.data else None
+
+    def replace_segments(self, corpus: str, removed: Sequence[str], data: bytes) -> str | None:
+        if not self.writable:
+            return None
+        for name in removed:
+            del self.data[name]
+        name = sha1(data).hexdigest()
+        self.data[name] = (corpus, data)
+        self._generation += 1
+        return name
+
+    def discard_segment(self, name: str) -> None:
+        del self.data[name]
+        self._generation += 1
+
+
+FILES = {"a.py": b"def alpha(): beta_gamma()", "b.py": b"class GammaRay: alpha # 7", "c/beta.py": b""}
+
+
+def test_a_warm_store_gives_the_same_matches() -> None:
+    """P1: cold, warm and no store."""
+    shelf, messages = Shelf(), [(CommitId(b"c" * 20), [Path(b"a.py"), Path(b"b.py")])]
+    plain_index, cold, answers = Index(), Index(shelf), []
+    for index in (plain_index, cold, None):
+        warm = index or Index(shelf)
+        assert (index is None) == (not warm.missing_messages([messages[0][0]]))
+        if index is not None:
+            index.add_messages([(messages[0][0], b"alpha alpha")])
+        answers.append(index_view(FILES, warm, messages).match(_TERMS))
+        warm.flush()
+    assert plain(answers[0]) == plain(answers[1]) == plain(answers[2])
+    assert 3 == len(shelf.data)
+
+
+def index_view(
+    files: dict[str, bytes],
+    index: Index,
+    messages: Sequence[tuple[CommitId, Sequence[Path]]] = (),
+    rules: Rules = PYTHON,
+) -> View:
+    view(files, index, rules)
+    return index.view([(Path(p.encode()), item(d, rules)[0]) for p, d in sorted(files.items())], messages)
+
+
+def test_a_warm_store_has_nothing_missing() -> None:
+    shelf, first = Shelf(), Index()
+    first = Index(shelf)
+    view(FILES, first, PYTHON)
+    first.flush()
+    assert [] == Index(shelf).missing([item(data, PYTHON)[0] for data in FILES.values()])
+
+
+def test_many_edits_leave_few_segments_in_memory_and_in_the_store() -> None:
+    """Fault 61: the versions between two flushes are not kept."""
+    shelf, index = Shelf(), Index()
+    index = Index(shelf)
+    for edit in range(200):
+        current = view(FILES | {"a.py": b"edit %d of 200" % edit}, index, PYTHON)
+        if edit % 20 == 0:
+            index.flush()
+    index.flush()
+    assert len(index._contents.segments) < 6
+    assert len(shelf.data) < 10
+    assert len(index._contents) < 3 + 12
+    assert plain(current.match(["edit", "199"])) == plain(
+        view(FILES | {"a.py": b"edit 199 of 200"}, rules=PYTHON).match(["edit", "199"])
+    )
+
+
+def test_a_flush_keeps_what_no_view_has_held_yet() -> None:
+    index = Index()
+    index.add([item(b"early")])
+    index.flush()
+    assert [] == index.missing([item(b"early")[0]])
+
+
+def test_a_view_outlives_the_segments_it_was_built_on() -> None:
+    index = Index(Shelf())
+    before = index_view(FILES, index)
+    answer = plain(before.match(_TERMS))
+    index_view(FILES | {"d.py": b"alpha"}, index)
+    index.flush()
+    index.prune(set(), set(), set())
+    assert answer == plain(before.match(_TERMS))
+    assert answer == plain(index_view(FILES, index).match(_TERMS))
+
+
+def test_a_second_process_takes_in_what_the_first_has_stored() -> None:
+    """Fault 114."""
+    shelf = Shelf()
+    first, second = Index(shelf), Index(shelf)
+    view(FILES, first, PYTHON)
+    first.flush()
+    assert [] == second.missing([item(data, PYTHON)[0] for data in FILES.values()])
+    answer = plain(index_view(FILES, second).match(_TERMS))
+    first.prune(set(), set(), set())
+    assert 1 == len(second.missing([item(b"unseen")[0]]))
+    assert answer == plain(index_view(FILES, second).match(_TERMS))
+
+
+def test_a_reader_keeps_its_own_work_in_memory_until_it_may_write() -> None:
+    """Fault 114."""
+    shelf = Shelf()
+    first = Index(shelf)
+    view({"a.py": b"stored by the owner"}, first)
+    first.flush()
+    shelf.writable = False
+    reader = Index(shelf)
+    before = dict(shelf.data)
+    for n in range(3):
+        view({"a.py": b"stored by the owner", "b.py": b"mine %d" % n}, reader)
+        reader.flush()
+    assert before == shelf.data
+    shelf.writable = True
+    last = view({"a.py": b"stored by the owner", "b.py": b"mine 2"}, reader)
+    reader.flush()
+    reader.flush()
+    assert [] == Index(shelf).missing(last.keys)
+
+
+def test_a_damaged_segment_is_dropped_and_counted_again() -> None:
+    shelf = Shelf()
+    first = Index(shelf)
+    answer = plain(index_view(FILES, first).match(_TERMS))
+    first.flush()
+    (name,) = shelf.segment_names("contents")
+    shelf.data[name] = ("contents", shelf.data[name][1][:-3])
+    again = Index(shelf)
+    assert [] == shelf.segment_names("contents")
+    assert answer == plain(index_view(FILES, again).match(_TERMS))
+
+
+def test_pruning_keeps_what_it_is_told_to() -> None:
+    shelf = Shelf()
+    index = Index(shelf)
+    commits = [CommitId(b"c" * 20), CommitId(b"d" * 20)]
+    index.add_messages([(commit, b"words") for commit in commits])
+    keys = list(view(FILES, index, PYTHON).keys)
+    index.flush()
+    index.prune({keys[0]}, {Path(b"a.py")}, {commits[1]})
+    warm = Index(shelf)
+    assert keys[1:] == warm.missing(keys)
+    assert commits[:1] == warm.missing_messages(commits)
