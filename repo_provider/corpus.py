@@ -30,6 +30,8 @@ FEW = 12
 BATCH_BYTES = 1 << 20
 WALL = 10.0
 """Seconds a file may take in a worker before the worker is killed: far beyond any file that parses at all."""
+AT_ONCE = 64
+"""Files parsed at a time in the background."""
 TEXT_CACHE_BYTES = 48 << 20
 OUTLINE_CACHE_BYTES = 32 << 20
 
@@ -236,7 +238,7 @@ class Corpus:
         found = self._recalled(keys)
         todo = {keys[path]: path for path in texts if keys[path] not in found}
         payloads = [syntax.encode_task(texts[path].data, facts[path].language) for path in todo.values()]
-        parsed = self._workers.run("repo_provider.syntax:outline_task", payloads, wall=WALL, deadline=deadline)
+        parsed = self._workers.run(_OUTLINE_TASK, payloads, wall=WALL, deadline=deadline)
         late = 0
         for (key, path), encoded in zip(todo.items(), parsed, strict=True):
             if encoded is not None:
@@ -258,6 +260,27 @@ class Corpus:
         found = self.outlines(snapshot, {path: text}, {path: facts}, None)
         return None if found.lost else found.outlines.get(path)
 
+    def outline_all(self, survey: Survey, report: Report | None = None) -> None:
+        """Parse whatever of a snapshot was not parsed yet, giving way to questions; changes speed, never an answer."""
+        paths = list(survey.view.paths)
+        for start in range(0, len(paths), AT_ONCE):
+            if self._closed:
+                return
+            if report is not None:
+                report(start, len(paths), paths[start])
+            self._outline_unknown(survey, paths[start : start + AT_ONCE])
+
+    def _outline_unknown(self, survey: Survey, paths: Sequence[Path]) -> None:
+        entries = survey.snapshot.entries
+        keys = {path: _outline_key(entries[path].blob, survey.facts[path].language) for path in paths}
+        known = self._store.get_many("outlines", keys.values())
+        todo = {key: path for path, key in keys.items() if key not in known and key not in self._lost}
+        texts = self.texts(survey.snapshot, todo.values())
+        todo = {key: path for key, path in todo.items() if path in texts}
+        payloads = [syntax.encode_task(texts[path].data, survey.facts[path].language) for path in todo.values()]
+        parsed = self._workers.run(_OUTLINE_TASK, payloads, wall=WALL, background=True)
+        self._store.put_many("outlines", {key: data for key, data in zip(todo, parsed, strict=True) if data})
+
     def _recalled(self, keys: Mapping[Path, bytes]) -> dict[bytes, Outline]:
         found: dict[bytes, Outline] = {}
         for key in keys.values():
@@ -275,6 +298,8 @@ class Corpus:
         self._outlines.put(key, outline, 8 * size + 200)  # decoded structs take about eight times their bytes
         return outline
 
+
+_OUTLINE_TASK = "repo_provider.syntax:outline_task"
 
 # --- keys and rules ---------------------------------------------------------------------------------------------
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct
-
-from repo_provider import frames, planner, ranking
-from repo_provider.corpus import Corpus, Facts, Report, Survey
+from repo_provider import frames, planner, ranking, syntax
+from repo_provider.corpus import Corpus, Report, Survey
 from repo_provider.errors import BadRequest, UnsupportedKind
 from repo_provider.globs import PathFilter
 from repo_provider.history import History
@@ -201,16 +200,66 @@ class Provider:
     # --- the command line ---------------------------------------------------------------------------------------
 
     def index(self, report: Report | None = None) -> None:
-        """Count and outline every file of what is served now."""
-        self.corpus.survey(self._now(), [], None, report)
+        """Count and outline every file of what is served now, and read its history, so that no question waits."""
+        snapshot = self._now()
+        survey = self.corpus.survey(snapshot, self._messages(snapshot, None), None, report)
+        self.corpus.outline_all(survey, report)
+        self.store.flush()
 
     def instant(self, revision: str) -> Instant:
         """The effective time of a commit, branch or tag on the served line. Raises BadRequest where it is not one."""
-        commit = self.repository.resolve(revision)
-        opens = self.history.snapshot(commit).opens
+        opens = self.history.snapshot(self.repository.resolve(revision)).opens
         if opens is None:
             raise BadRequest(f"{revision} is not on the first-parent line of what is served", reason="invalid_revision")
         return opens
+
+    def status(self, paths: PathFilter | None = None, *, languages: bool = False) -> dict[str, object]:
+        """What is served, what is left out and why, as names and plain values. With `paths`, each one's own fate."""
+        snapshot = self._now()
+        survey = self.corpus.survey(snapshot, (), None)
+        skipped = _skipped(survey)
+        if paths is not None:
+            return {"paths": _fates(snapshot, survey, skipped, paths)}
+        told: dict[str, object] = {
+            "repository": self.repository.root or self.repository.git_dir,
+            "basis": f"reachable history of {self.repository.head_name()}",
+            "head": None if (head := self.repository.head()) is None else head.hex(),
+            "serves": "the working tree" if snapshot.commit is None else f"commit {snapshot.commit.hex()}",
+            "files": {
+                "seen": len(snapshot.entries) + sum(map(len, snapshot.skipped.values())),
+                "indexed": len(survey.view.paths),
+                "skipped": {reason: _examples(found) for reason, found in sorted(skipped.items())},
+            },
+            "languages": _spoken(survey),
+            "history": self._history_status(head),
+            "store": self._store_status(),
+            "notes": [*self.settings.notes, *self.repository.notes()],
+        }
+        if languages:
+            told["grammars"] = [
+                f"{one.name}: {one.error or f'{one.source} {one.version}, ABI {one.abi}'.strip()}"
+                for one in syntax.languages_status()
+                if one.source or one.error
+            ]
+            told["languages_load"] = not any(one.error for one in syntax.languages_status())
+        return told
+
+    def _history_status(self, head: CommitId | None) -> dict[str, object]:
+        if head is None:
+            return {"commits": 0, "rule": "first_parent"}
+        line = self.history.line(head)
+        return {
+            "commits": len(line),
+            "from": format_instant(line.times[0]) or line.times[0],
+            "to": format_instant(line.times[-1]) or line.times[-1],
+            "rule": "first_parent",
+            "history_truncated": line.cut,
+            "dated_ahead": [f"{commit.hex()} hides {hidden} later commits" for commit, hidden in line.ahead()[:10]],
+        }
+
+    def _store_status(self) -> dict[str, object]:
+        facts = self.store.facts()
+        return {name: getattr(facts, name) for name in facts.__struct_fields__}
 
 
 class _Resolver:
@@ -260,3 +309,36 @@ def _committed_blob(snapshot: Snapshot, path: Path) -> BlobId | None:
 
 def _shown(path: Path) -> str:
     return frames.printable(path.decode("utf-8", "replace"))
+
+
+# --- status -----------------------------------------------------------------------------------------------------
+
+
+def _skipped(survey: Survey) -> dict[str, list[Path]]:
+    """Paths that are not served, by reason; the reasons of listing and of content together."""
+    skipped = {reason: list(paths) for reason, paths in survey.snapshot.skipped.items()}
+    for path, facts in survey.facts.items():
+        if facts.unserved:
+            skipped.setdefault(facts.unserved, []).append(path)
+    if survey.unreadable:
+        skipped.setdefault("unreadable", []).extend(survey.unreadable)
+    return skipped
+
+
+def _examples(paths: Sequence[Path]) -> str:
+    shown = ", ".join(_shown(path) for path in sorted(paths)[:3])
+    return f"{len(paths)} ({shown}{', ...' if len(paths) > 3 else ''})"
+
+
+def _spoken(survey: Survey) -> dict[str, int]:
+    counted = Counter(survey.facts[path].language for path in survey.view.paths)
+    return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _fates(
+    snapshot: Snapshot, survey: Survey, skipped: Mapping[str, Sequence[Path]], wanted: PathFilter
+) -> dict[str, str]:
+    """What becomes of each path that a filter takes: its language, or why it is not served."""
+    fates = {path: f"served as {survey.facts[path].language}" for path in survey.view.paths}
+    fates |= {path: f"not served: {reason}" for reason, paths in skipped.items() for path in paths}
+    return {_shown(path): fates[path] for path in sorted(fates) if wanted.matches(path)}
