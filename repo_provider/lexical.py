@@ -51,7 +51,8 @@ _NAME = re.compile(rb"[A-Za-z_$][\w$]{2,63}", re.ASCII)
 class Rules(Struct, frozen=True, array_like=True):
     """What level one has to know of a language: which lines define a name and what marks a comment.
 
-    `definition_line` is a regular expression over bytes (MULTILINE); every group that matched is a defined name.
+    `definition_line` is a regular expression for the line break before a definition and the line itself; every group
+    that matched is a defined name.
     """
 
     language: str = "text"
@@ -91,7 +92,7 @@ def analyse(data: bytes, rules: Rules) -> Counts:
 def _defined_names(data: bytes, rules: Rules) -> list[bytes]:
     if rules.definition_line is None:
         return []
-    found = _pattern(rules.definition_line).findall(data)
+    found = _pattern(rules.definition_line).findall(b"\n" + data)
     return [name for groups in found for name in (groups if isinstance(groups, tuple) else (groups,)) if name]
 
 
@@ -104,7 +105,7 @@ def _comments(data: bytes, rules: Rules) -> bytes:
 
 @lru_cache(maxsize=256)
 def _pattern(source: bytes) -> re.Pattern[bytes]:
-    return re.compile(source, re.MULTILINE)
+    return re.compile(source)
 
 
 @lru_cache(maxsize=256)

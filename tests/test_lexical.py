@@ -17,12 +17,12 @@ from repo_provider.model import FIELDS, BlobId, CommitId, Matches, Path
 
 PYTHON = Rules(
     "python",
-    rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)",
+    rb"\n[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)",
     (b"#",),
     ((b'"""', b'"""'), (b"'''", b"'''")),
 )
 TEXT = Rules()
-C = Rules("c", rb"^\w[\w \t*]*?\b(\w+)\(|^struct (\w+)", (b"//",), ((b"/*", b"*/"),))
+C = Rules("c", rb"\n(?:\w[\w \t*]*?\b(\w+)\(|struct (\w+))", (b"//",), ((b"/*", b"*/"),))
 
 
 def blob(data: bytes) -> BlobId:
