@@ -11,6 +11,8 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from repo_provider.session import Provider
     from repo_provider.settings import Settings, Surroundings
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run the command that was typed; the process ends with its exit code."""
     arguments = sys.argv[1:]
-    if arguments[:1] == ["serve"] and not {"--help", "--http"} & set(arguments):
+    if arguments[:1] == ["serve"] and not {"-h", "--help"} & set(arguments):
         _serve(arguments[1:])
     from repo_provider.cli import run
 
@@ -34,21 +36,24 @@ def _serve(arguments: list[str]) -> NoReturn:
     from repo_provider.session import Service
     from repo_provider.settings import declared, read, resolve
 
+    def log(text: str) -> None:
+        stdio.log(f"repo-provider: {text}")
+
     try:
         settings = resolve(read(arguments), surroundings())
     except ProviderError as error:
-        stdio.log(f"repo-provider: {error.message}")
+        log(error.message)
         stdio.leave(2)
     for note in settings.notes:
-        stdio.log(f"repo-provider: {note}")
-    service = Service(*declared(settings), lambda: _load(settings), log=stdio.log)
+        log(note)
+    service = Service(*declared(settings), lambda: _load(settings, log), log=stdio.log)
     stdio.leave(stdio.serve(service, stdin, stdout, deadline=settings.deadline or 0))
 
 
-def _load(settings: Settings) -> Provider:
+def _load(settings: Settings, log: Callable[[str], None]) -> Provider:
     from repo_provider.provider import Provider
 
-    return Provider(settings)
+    return Provider(settings, log=log)
 
 
 def surroundings() -> Surroundings:

@@ -178,6 +178,22 @@ def _value(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else visible(str(value))
 
 
+def size(count: int) -> str:
+    """Bytes as a person reads them."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1_024:
+            return f"{count:,.0f} {unit}"
+        count //= 1_024
+    return f"{count:,} GiB"
+
+
+def check(name: str, told: str, *, failed: bool) -> Text:
+    """One line of a self-check."""
+    text = Text(f"{visible(name):<14}", style="red" if failed else "cyan")
+    text.append(visible(told), style="red" if failed else "default")
+    return text
+
+
 @contextmanager
 def progress(file: TextIO) -> Iterator[Callable[[int, int, bytes], None]]:
     """A bar on a terminal, silence elsewhere: call what it gives with files done, files in all, the present one."""

@@ -1,0 +1,367 @@
+"""The command line: what a person types, what a person reads, and the exit code.
+
+Each command turns words into the values the provider takes, asks once, and draws the answer (`display`). It decides
+nothing about ranking, history or the protocol. Errors are one line on stderr that says what to do; the exit code is
+0 for done, 1 for `verify` where something is no longer valid, 2 for an error, 130 for Ctrl-C, 141 for a closed pipe.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+import click
+import msgspec
+from msgspec import Struct
+
+from repo_provider import __version__, display, wire
+from repo_provider.errors import BadRequest, ProviderError
+from repo_provider.globs import PathFilter
+from repo_provider.protocol import KINDS, ContextQuery, FrameId, format_instant
+from repo_provider.settings import OPTIONS, Settings, Surroundings, Typed, absolute, instant, resolve
+from repo_provider.store import remove, stores
+from repo_provider.syntax import LanguageStatus, languages_status
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from repo_provider.provider import Provider
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def run(arguments: Sequence[str], around: Surroundings) -> int:
+    """Run one command; returns the exit code. Never raises, never shows a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # both are text streams here
+    try:
+        with commands.make_context("repo-provider", list(arguments) or ["--help"], obj=around) as context:
+            code: int | None = commands.invoke(context)
+        sys.stdout.flush()
+        return code or 0
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        return _fail(_usage(error))
+    except ProviderError as error:
+        return _fail(error.message)
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter's last flush complains
+        return 141
+    except Exception as error:
+        place = extract_tb(error.__traceback__)[-1]
+        return _fail(
+            f"internal fault: {error!r} at {os.path.basename(place.filename)}:{place.lineno}; please report it"
+        )
+
+
+def _fail(message: str) -> int:
+    print(f"repo-provider: {display.visible(message)}", file=sys.stderr)
+    return 2
+
+
+def _usage(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    hint = f" (`{context.command_path} --help` shows how)" if context else ""
+    return " ".join(error.format_message().split()) + hint
+
+
+# --- what every command shares ---------------------------------------------------------------------------------
+
+
+def _serving(command: _Command) -> _Command:
+    """Give a command the options of `settings.OPTIONS`, under the names of `Typed`."""
+    for option in reversed(OPTIONS):
+        names = (*option.flags, option.field)
+        shape = {"metavar": option.metavar} if option.metavar else {"is_flag": True}
+        command = click.option(*names, help=option.help, **shape)(command)
+    return command
+
+
+def _settings(options: dict[str, Any]) -> Settings:
+    settings = resolve(Typed(**options), _around())
+    for note in settings.notes:
+        _note(note)
+    return settings
+
+
+@contextmanager
+def _provider(settings: Settings) -> Iterator[Provider]:
+    from repo_provider.provider import Provider  # git, numpy and the parsers: not for --help
+
+    provider = Provider(settings, log=_note)
+    try:
+        yield provider
+    finally:
+        provider.close()
+
+
+def _note(text: str) -> None:
+    print(f"repo-provider: {display.visible(text)}", file=sys.stderr)
+
+
+def _deadline(settings: Settings) -> float | None:
+    return None if settings.deadline is None else monotonic() + settings.deadline
+
+
+def _count(context: click.Context, option: click.Parameter, value: str) -> int:
+    """A number that the protocol can carry (u32)."""
+    if not (value.isascii() and value.isdigit() and len(value) <= 10 and int(value) < 2**32):
+        raise click.BadParameter(f"{value!r} is no number from 0 to {2**32 - 1}", context, option)
+    return int(value)
+
+
+# --- commands --------------------------------------------------------------------------------------------------
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def commands() -> None:
+    """Code from a git repository as evidence, now or as of any past instant.
+
+    \b
+    repo-provider query -C ~/src/app "where are retries limited?"
+    repo-provider serve -C ~/src/app        speaks the Context Graph Protocol over stdio
+    """
+
+
+@commands.command()
+@_serving
+def serve(**options: Any) -> None:
+    """Speak the Context Graph Protocol over stdin and stdout.
+
+    \b
+    repo-provider serve -C ~/src/app
+    """
+    raise AssertionError(f"the entry point runs `serve` before click is imported, not with {options}")
+
+
+@commands.command()
+@click.argument("text", nargs=-1, required=True)
+@click.option(
+    "--anchor",
+    "anchors",
+    multiple=True,
+    metavar="A",
+    help="A file (with #L10-20 for lines), uri or symbol that is near.",
+)
+@click.option(
+    "--as-of", metavar="WHEN", help="An instant (2026-08-09T12:00:00Z), a date (its end, UTC), a commit or a tag."
+)
+@click.option(
+    "--path", "paths", multiple=True, metavar="GLOB", help="Only files like src, *.py or src/**; !GLOB leaves out."
+)
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only frames of this kind.")
+@click.option(
+    "--max-frames", callback=_count, default="8", metavar="N", help="Answer with at most N frames (default: 8)."
+)
+@click.option(
+    "--max-tokens",
+    callback=_count,
+    default="4000",
+    metavar="N",
+    help="Answer with at most N tokens, bytes / 4 (default: 4000).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one `frames` envelope and nothing else.")
+@_serving
+def query(
+    text: tuple[str, ...],
+    anchors: tuple[str, ...],
+    as_of: str | None,
+    paths: tuple[str, ...],
+    kinds: tuple[str, ...],
+    max_frames: int,
+    max_tokens: int,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Ask which code matters for TEXT.
+
+    \b
+    repo-provider query "where are retries limited?" --anchor src/net.rs
+    repo-provider query "retry limit" --as-of 2024-06-30 --path 'src/**' --json
+    """
+    settings = _settings(options)
+    deadline = _deadline(settings)
+    with _provider(settings) as provider:
+        wanted = PathFilter(paths, provider.roots) if paths else None
+        asked = ContextQuery(
+            goal=_goal(text),
+            max_frames=max_frames,
+            max_tokens=max_tokens,
+            kinds=kinds,
+            anchors=tuple(_anchor(anchor) for anchor in anchors),
+            as_of=None if as_of is None else _as_of(provider, as_of),
+        )
+        result = provider.query(asked, deadline, wanted)
+    if as_json:
+        sys.stdout.buffer.write(wire.frames(result) + b"\n")
+        return
+    _show(display.answer(asked, result))
+
+
+def _goal(text: Sequence[str]) -> str:
+    goal = " ".join(text)
+    if not goal.strip():
+        raise BadRequest("an empty question has no answer: say what you look for", reason="usage")
+    return goal.encode("utf-8", "replace").decode("utf-8")
+
+
+_LINES = re.compile(r"(.+):(\d+(?:-\d+)?)", re.DOTALL)
+
+
+def _anchor(typed: str) -> str:
+    """An anchor as typed, or as the `file://` uri of what it names from here."""
+    path, mark, place = typed.partition("#")
+    if not mark and (match := _LINES.fullmatch(typed)):
+        path, mark, place = match[1], "#", f"L{match[2]}"
+    here = absolute(_around().directory or os.sep, path)
+    return f"file://{quote(os.fsencode(here), safe='/~')}{mark}{place}" if os.path.lexists(here) else typed
+
+
+def _around() -> Surroundings:
+    around: Surroundings = click.get_current_context().obj
+    return around
+
+
+def _as_of(provider: Provider, typed: str) -> str:
+    at = instant(typed)
+    if at is None:
+        at = provider.instant(typed)
+    text = format_instant(at)
+    if text is None:
+        raise BadRequest(f"{typed!r} lies outside the years a timestamp can say", reason="invalid_time")
+    _note(f"as of {text}")
+    return text
+
+
+# --- verify ---
+
+
+class _Frame(Struct, frozen=True):
+    id: str
+    content_digest: str | None = None
+
+
+class _Result(Struct, frozen=True):
+    frames: tuple[_Frame, ...]
+
+
+class _Envelope(Struct, frozen=True, tag_field="type", tag="frames"):
+    result: _Result
+
+
+@commands.command()
+@click.argument("file", type=click.File("rb"), default="-")
+@_serving
+def verify(file: Any, **options: Any) -> int:
+    """Say which frames of an answer still hold.
+
+    FILE has what `query --json` printed; - is stdin. Exit code 0 where all are valid, 1 where one is not, 2 for an
+    error.
+
+    \b
+    repo-provider query "retry limit" --json > held.ndjson
+    repo-provider verify held.ndjson
+    """
+    settings = _settings(options)
+    held = _held(file.read(), settings.name)
+    with _provider(settings) as provider:
+        verdicts = provider.verify(held)
+    _show(map(display.verdict, verdicts))
+    return 0 if all(verdict.status == "valid" for verdict in verdicts) else 1
+
+
+def _held(data: bytes, provider: str) -> list[FrameId]:
+    decoder = msgspec.json.Decoder(_Envelope)
+    try:
+        envelopes = [decoder.decode(line) for line in data.split(b"\n") if line.strip()]
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"FILE is to hold what `query --json` printed: {error}", reason="usage") from None
+    if not envelopes:  # what a failed query left behind is not an answer of which all is valid
+        raise BadRequest("FILE holds no answer: give what `query --json` printed", reason="usage")
+    frames = (frame for envelope in envelopes for frame in envelope.result.frames)
+    return [FrameId(provider, frame.id, frame.content_digest) for frame in frames]
+
+
+# --- index, status, history, prune ---
+
+
+@commands.command()
+@_serving
+def index(**options: Any) -> None:
+    """Index now, so that the first question need not wait.
+
+    \b
+    repo-provider index -C ~/src/app
+    """
+    with _provider(_settings(options)) as provider, display.progress(sys.stderr) as report:
+        provider.index(report)
+
+
+@commands.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--languages", is_flag=True, help="Only check that the parsers load; exit code 2 where one does not.")
+@click.option("--path", "paths", multiple=True, metavar="GLOB", help="Say of these files whether they are served.")
+@_serving
+def status(as_json: bool, languages: bool, paths: tuple[str, ...], **options: Any) -> int:
+    """Say what is served, what is left out, and why.
+
+    \b
+    repo-provider status
+    repo-provider status --path 'vendor/**'
+    repo-provider status --languages
+    """
+    settings = _settings(options)
+    if languages:
+        checked = languages_status()
+        _show(list(checked) if as_json else map(_loaded, checked))
+        return 2 if any(one.error for one in checked) else 0
+    with _provider(settings) as provider:
+        told = provider.status(PathFilter(paths, provider.roots) if paths else None)
+    _show(told if as_json else display.facts(told))
+    return 0
+
+
+def _loaded(one: LanguageStatus) -> Text:
+    served = f"{one.source} {one.version}, ABI {one.abi}" if one.source else "lines and blocks"
+    return display.check(
+        one.name, f"{one.level:<9}" + (f"failed: {one.error}" if one.error else served), failed=bool(one.error)
+    )
+
+
+def _show(told: object) -> None:
+    """Lines to a person, or one JSON value."""
+    if isinstance(told, Iterator):
+        console = display.console(sys.stdout)
+        for line in told:
+            console.print(line)
+    else:
+        sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+
+
+@commands.command()
+@_serving
+def prune(**options: Any) -> None:
+    """Remove the indexes of repositories that are gone.
+
+    \b
+    repo-provider prune
+    """
+    settings = _settings(options)
+    if settings.store is None:
+        raise BadRequest("there is no store on disk to prune", reason="usage")
+    console = display.console(sys.stdout)
+    for stored in stores(settings.store):
+        if not os.path.exists(stored.repository):
+            done = "removed" if remove(stored.folder) else "in use"
+            console.print(f"{done}  {display.size(stored.size)}  {display.visible(stored.repository)}")
