@@ -13,19 +13,28 @@ Deadlines are readings of `time.monotonic`; where one passes, `Late` is raised o
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
+from typing import TypeAlias, cast
 
 from msgspec import DecodeError, Struct, msgpack
 from msgspec.structs import replace
 
-from repo_provider.model import CommitId, KeyValues, Snapshot
+from repo_provider.changes import Change, Differ, file_at, renames
+from repo_provider.model import BlobId, CommitId, KeyValues, Path, Snapshot
 from repo_provider.protocol import Instant
 from repo_provider.repository import Header, Missing, Objects, Repository
 
-PART = 512
+PART, STEP = 512, 128
+"""Commits in a stored part of the line, and in one of what they changed: few reads for a whole line, little to redo."""
+
+RUNS = 64
+"""How many contents of a file a window is followed through, each way."""
 
 
 class Late(Exception):
@@ -102,8 +111,38 @@ class _Part(Struct, frozen=True, array_like=True):
     written: list[int]
 
 
+Event: TypeAlias = tuple[int, BlobId | None, BlobId | None]
+"""Position on the line of a commit that changed a path, and the path's file before and after it."""
+Events: TypeAlias = dict[Path, list[Event]]
+
 _encoder = msgpack.Encoder()
 _part_decoder = msgpack.Decoder(_Part)
+_events_decoder = msgpack.Decoder(dict[bytes, list[tuple[int, bytes | None, bytes | None]]])
+_renames_decoder = msgpack.Decoder(dict[bytes, bytes])
+
+
+class Window(Struct, frozen=True):
+    """Half open; None where nothing bounds it on that side."""
+
+    opens: Instant | None = None
+    closes: Instant | None = None
+
+
+class Windows(Struct, frozen=True):
+    """One window a piece. `complete` is False where the deadline cut some short to what is certain."""
+
+    windows: tuple[Window, ...]
+    complete: bool = True
+
+
+class Run(Struct, frozen=True):
+    """A time in which a file read the same: its path then, its blob, and when."""
+
+    path: Path
+    blob: BlobId
+    commit: CommitId
+    opens: Instant
+    closes: Instant | None = None
 
 
 class History:
@@ -112,8 +151,11 @@ class History:
     def __init__(self, repository: Repository, store: KeyValues | None = None) -> None:
         self.repository = repository
         self.store = store
+        self._lock = threading.Lock()
         self._headers: dict[CommitId, Header] = {}
         self._lines: OrderedDict[CommitId, Line] = OrderedDict()
+        self._parts: OrderedDict[tuple[CommitId, int], Events | None] = OrderedDict()
+        self._renamed: OrderedDict[CommitId, dict[Path, Path]] = OrderedDict()
 
     # --- instants
 
@@ -215,11 +257,170 @@ class History:
             self._headers[commit] = known
         return known
 
+    # --- what changed
+
+    def build(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Work out what every commit on the line changed, newest first; False where `stop` said so in between."""
+        tip = self.repository.head()
+        if tip is None:
+            return True
+        line = self.line(tip)
+        for part in range((len(line) - 1) // STEP, -1, -1):
+            if stop():
+                return False
+            self.events(line, part)
+        return True
+
+    def events(self, line: Line, part: int, deadline: float | None = None) -> Events | None:
+        """What the commits of one part of the line changed; None where a tree is missing. Raises Late."""
+        end = min((part + 1) * STEP, len(line))
+        name = line.commits[end - 1], part
+        if name in self._parts:
+            return self._parts[name]
+        if end == (part + 1) * STEP:
+            self._fetch_events(line, part)
+            if name in self._parts:
+                return self._parts[name]
+        found = self._read_events(line, part * STEP, end, deadline)
+        self._hold(name, found)
+        if found is not None and self.store is not None and end == (part + 1) * STEP and self._lasting(line):
+            key = _key(self.repository.shallow(), name[0])
+            self.store.put_many("events", {key: _encoder.encode(found)})
+        return found
+
+    def _read_events(self, line: Line, start: int, end: int, deadline: float | None) -> Events | None:
+        found: Events = {}
+        with self.repository.objects() as objects:
+            differ = Differ(objects)
+            try:
+                for position in range(start, end):
+                    check(deadline)
+                    if position == 0 and line.cut:
+                        continue  # what the first one here changed is not known
+                    before = line.trees[position - 1] if position else None
+                    for path, was, now in _tuples(differ.changes(before, line.trees[position])):
+                        found.setdefault(path, []).append((position, was, now))
+            except Missing:
+                return None
+        return found
+
+    def _fetch_events(self, line: Line, part: int) -> None:
+        """Take this part and its neighbours from the store."""
+        if self.store is None:
+            return
+        shallow = self.repository.shallow()
+        first = part // 16 * 16
+        keys: dict[bytes, tuple[CommitId, int]] = {}
+        for near in range(first, min(first + 16, len(line) // STEP)):
+            name = line.commits[(near + 1) * STEP - 1], near
+            if name not in self._parts:
+                keys[_key(shallow, name[0])] = name
+        for key, value in self.store.get_many("events", list(keys)).items():
+            with suppress(DecodeError, ValueError):
+                self._hold(keys[key], cast(Events, _events_decoder.decode(value)))
+
+    def _hold(self, name: tuple[CommitId, int], events: Events | None) -> None:
+        with self._lock:
+            self._parts[name] = events
+            while len(self._parts) > 512:
+                self._parts.popitem(last=False)
+
+    def _renames(self, commit: CommitId, before: bytes | None, after: bytes) -> dict[Path, Path]:
+        """New path -> old path of the files a commit on the line moved."""
+        known = self._renamed.get(commit)
+        if known is None:
+            known = self._stored_renames(commit)
+        if known is None:
+            with self.repository.objects() as objects:
+                try:
+                    known = renames(list(Differ(objects).changes(before, after)), objects)
+                except Missing:
+                    known = {}
+            if self.store is not None:
+                self.store.put_many("renames", {commit: _encoder.encode(known)})
+        with self._lock:
+            self._renamed[commit] = known
+            while len(self._renamed) > 1024:
+                self._renamed.popitem(last=False)
+        return known
+
+    def _stored_renames(self, commit: CommitId) -> dict[Path, Path] | None:
+        value = None if self.store is None else self.store.get_many("renames", [commit]).get(commit)
+        if value is not None:
+            with suppress(DecodeError, ValueError):
+                return cast("dict[Path, Path]", _renames_decoder.decode(value))
+        return None
+
+    # --- windows
+
+    def windows(
+        self, pieces: Sequence[tuple[Path, bytes]], snapshot: Snapshot, deadline: float | None = None
+    ) -> Windows:
+        """How long each piece, whole lines of a path's file in a snapshot, stood there, through renames.
+
+        Beside the working tree only what HEAD's tree holds byte for byte has a beginning. Nothing is raised: past
+        the deadline a piece has the window of the snapshot's commit, in which it surely stood.
+        """
+        tip = snapshot.head_commit
+        certain = Window(snapshot.opens, snapshot.closes)
+        if tip is None:
+            return Windows((certain,) * len(pieces))
+        try:
+            line = self.line(tip, deadline)
+        except Late:
+            return Windows((certain,) * len(pieces), complete=False)
+        position = line.positions.get(snapshot.commit or tip)
+        if position is None or line.window(position) == (None, None):
+            return Windows((certain,) * len(pieces))
+        found: dict[int, Window] = {}
+        complete = True
+        for path in sorted({path for path, _ in pieces}):
+            mine = {index: data for index, (of, data) in enumerate(pieces) if of == path}
+            if snapshot.commit is None and not _committed(snapshot, path):
+                found |= dict.fromkeys(mine, Window())
+                continue
+            trace = _Trace(self, line, path, position, deadline)
+            try:
+                found |= trace.windows(mine, forward=snapshot.commit is not None)
+            except Late:
+                opens, closes = line.window(position)
+                found |= dict.fromkeys(mine, Window(opens, None if snapshot.commit is None else closes))
+                complete = False
+        return Windows(tuple(found[index] for index in range(len(pieces))), complete)
+
+    def runs(self, path: Path, snapshot: Snapshot, deadline: float | None = None) -> list[Run]:
+        """Every content a path's file had up to a snapshot, newest first, through renames. Raises Late."""
+        tip = snapshot.head_commit
+        if tip is None:
+            return []
+        line = self.line(tip, deadline)
+        position = line.positions.get(snapshot.commit or tip)
+        if position is None or path not in self.repository.tree(line.commits[position]).entries:
+            return []
+        trace = _Trace(self, line, path, position, deadline)
+        found: list[Run] = []
+        closes: Instant | None = None
+        for at, name, blob in trace.back():
+            opens = Instant(line.times[at])
+            found.append(Run(name, blob, line.commits[at], opens, closes))
+            closes = opens
+        return found
+
+    def blob_in(self, tree: bytes, path: Path) -> BlobId | None:
+        """The file at a path in a tree; None where there is none, or its trees are not here."""
+        with self.repository.objects() as objects, suppress(Missing):
+            return file_at(objects, tree, path)
+        return None
+
     # --- parts of the line in the store
 
+    def _lasting(self, line: Line) -> bool:
+        """Not so where a lost object cuts the line: positions would move when it comes back."""
+        return not line.cut or line.commits[0] in self.repository.shallow()
+
     def _keep(self, line: Line, held: int, shallow: frozenset[CommitId]) -> None:
-        if self.store is None or (line.cut and line.commits[0] not in shallow):
-            return  # cut by a lost object: positions would move when it comes back
+        if self.store is None or not self._lasting(line):
+            return
         parts: dict[bytes, bytes] = {}
         for start in range(held // PART * PART, len(line) - PART + 1, PART):
             end = start + PART
@@ -276,3 +477,183 @@ def _key(shallow: frozenset[CommitId], commit: CommitId) -> bytes:
     """Where a clone is shallow decides how far back a line goes, so it is part of the name."""
     where = hashlib.sha1(b"".join(sorted(shallow)), usedforsecurity=False).digest()[:8] if shallow else b""
     return where + commit
+
+
+def _tuples(changes: Iterable[Change]) -> Iterator[tuple[Path, BlobId | None, BlobId | None]]:
+    return ((change.path, change.before, change.after) for change in changes)
+
+
+def _committed(snapshot: Snapshot, path: Path) -> bool:
+    entry = snapshot.entries.get(path)
+    return entry is not None and snapshot.head is not None and snapshot.head.get(path) == entry.blob
+
+
+def holds(data: bytes, piece: bytes) -> bool:
+    """Whether a run of whole lines stands in a file, byte for byte, as whole lines."""
+    at = data.find(piece)
+    while at >= 0:
+        end = at + len(piece)
+        if (at == 0 or data[at - 1] == 10) and (end == len(data) or data[end - 1] == 10):
+            return True
+        at = data.find(piece, at + 1)
+    return False
+
+
+class _Trace:
+    """One file followed from a commit on the line, back and forward.
+
+    Only the last commit of an instant is ever an answer, so only what it holds counts as a state: what came and went
+    between two commits of one effective time was never there. An event's effect is seen at its time's last commit.
+    """
+
+    def __init__(self, history: History, line: Line, path: Path, position: int, deadline: float | None) -> None:
+        self.history = history
+        self.line = line
+        self.path = path
+        self.position = position
+        self.deadline = deadline
+
+    def windows(self, pieces: Mapping[int, bytes], forward: bool) -> dict[int, Window]:
+        opens = self._opens(pieces)
+        closes = self._closes(pieces) if forward else {}
+        return {index: Window(opens[index], closes.get(index)) for index in pieces}
+
+    def _opens(self, pieces: Mapping[int, bytes]) -> dict[int, Instant]:
+        opens: dict[int, Instant] = {}
+        standing = dict(pieces)
+        for count, (at, _, blob) in enumerate(self.back()):
+            if count:
+                standing = self._still(standing, blob)
+            opens |= dict.fromkeys(standing, Instant(self.line.times[at]))
+            if not standing or count == RUNS:
+                break
+        return opens
+
+    def _closes(self, pieces: Mapping[int, bytes]) -> dict[int, Instant]:
+        closes: dict[int, Instant] = {}
+        standing = dict(pieces)
+        for count, (at, blob) in enumerate(self.forward()):
+            left = {} if blob is None or count == RUNS else self._still(standing, blob)
+            closes |= dict.fromkeys(standing.keys() - left.keys(), Instant(self.line.times[at]))
+            standing = left
+            if not standing:
+                break
+        return closes
+
+    def _still(self, pieces: Mapping[int, bytes], blob: BlobId) -> dict[int, bytes]:
+        """The pieces that another content of the file holds too; none where that content is not there to be read."""
+        check(self.deadline)
+        data = self.history.repository.blob(blob)
+        return {} if data is None else {index: piece for index, piece in pieces.items() if holds(data, piece)}
+
+    def back(self) -> Iterator[tuple[int, Path, BlobId]]:
+        """(position where it began, path, blob) of the contents up to here, the newest first."""
+        path, position = self.path, self.position
+        while True:
+            event = self._latest(path, position)
+            if event is _UNKNOWN:
+                return
+            if event is None:
+                blob = self._blob_at(0, path)
+                if blob is not None:
+                    yield 0, path, blob
+                return
+            at, _, blob = event
+            if blob is None:
+                return
+            yield at, path, blob
+            before = self._before(path, event)
+            if before is None:
+                return
+            path, position = before
+
+    def _before(self, path: Path, event: Event) -> tuple[Path, int] | None:
+        """Where the file was at the last commit of the instant before an event's; None where it was not."""
+        last = bisect_left(self.line.times, self.line.times[event[0]]) - 1
+        if last < 0:
+            return None
+        name: Path | None = path
+        found: Event | None = event
+        while name is not None and found is not None and found is not _UNKNOWN and found[0] > last:
+            if found[1] is None:
+                name = self._moved_from(name, found[0])
+            if name is not None:
+                found = self._latest(name, found[0] - 1)
+        if name is None:  # it came with no past; but it may have been away for less than an instant
+            name = path if self._blob_at(last, path) is not None else None
+        return None if name is None else (name, last)
+
+    def forward(self) -> Iterator[tuple[int, BlobId | None]]:
+        """(position, blob) of every later content; None for the end of the file."""
+        path, position = self.path, self.position
+        while (event := self._earliest(path, position)) is not None and event is not _UNKNOWN:
+            last = self.line.at(self.line.times[event[0]])
+            after = self._after(path, event, last)
+            yield event[0], None if after is None else self._blob_at(last, after)
+            if after is None:
+                return
+            path, position = after, last
+
+    def _after(self, path: Path, event: Event, last: int) -> Path | None:
+        """The file's path at the last commit of an event's instant; None where it is gone."""
+        name: Path | None = path
+        found: Event | None = event
+        while name is not None and found is not None and found is not _UNKNOWN and found[0] <= last:
+            if found[2] is None:
+                name = self._moved_to(name, found[0])
+            if name is not None:
+                found = self._earliest(name, found[0])
+        if name is None:
+            name = path if self._blob_at(last, path) is not None else None
+        return name
+
+    # --- events
+
+    def _latest(self, path: Path, position: int) -> Event | None:
+        """The last event of a path at or before a position; None where it has none since the line began."""
+        for part in range(position // STEP, -1, -1):
+            events = self.history.events(self.line, part, self.deadline)
+            if events is None:
+                return _UNKNOWN
+            mine = events.get(path, ())
+            index = bisect_right(mine, position, key=_position)
+            if index:
+                return mine[index - 1]
+        return None
+
+    def _earliest(self, path: Path, position: int) -> Event | None:
+        """The first event of a path after a position."""
+        for part in range((position + 1) // STEP, (len(self.line) - 1) // STEP + 1):
+            events = self.history.events(self.line, part, self.deadline)
+            if events is None:
+                return _UNKNOWN
+            mine = events.get(path, ())
+            index = bisect_right(mine, position, key=_position)
+            if index < len(mine):
+                return mine[index]
+        return None
+
+    def _moved_from(self, path: Path, position: int) -> Path | None:
+        return self._renames(position).get(path)
+
+    def _moved_to(self, path: Path, position: int) -> Path | None:
+        return next((new for new, old in self._renames(position).items() if old == path), None)
+
+    def _renames(self, position: int) -> dict[Path, Path]:
+        check(self.deadline)
+        before = self.line.trees[position - 1] if position else None
+        return self.history._renames(self.line.commits[position], before, self.line.trees[position])
+
+    def _blob_at(self, position: int, path: Path) -> BlobId | None:
+        """The file of a path at a position, by way of its last event."""
+        event = self._latest(path, position)
+        if event is None or event is _UNKNOWN:
+            return self.history.blob_in(self.line.trees[position], path)
+        return event[2]
+
+
+_UNKNOWN: Event = (-1, None, None)
+
+
+def _position(event: Event) -> int:
+    return event[0]

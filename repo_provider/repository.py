@@ -36,6 +36,9 @@ pygit2.option(Option.SET_CACHE_MAX_SIZE, 16 << 20)
 pygit2.option(Option.SET_MWINDOW_SIZE, 4 << 20)  # mapped pack pages count as ours
 pygit2.option(Option.SET_MWINDOW_MAPPED_LIMIT, 64 << 20)
 
+_FAILURES = (KeyError, ValueError, OSError, pygit2.GitError)
+"""What libgit2 may raise of a repository that is not as it should be."""
+
 MAX_FILE_BYTES = 1 << 20
 MAX_TREE_ENTRIES = 1_000_000
 """A tree of trees of trees can name more files than a disk holds; past these the rest is `too_many`."""
@@ -72,36 +75,40 @@ class Objects:
     def __init__(self, repository: pygit2.Repository, stamp: object, explain: Callable[[bytes], Exception]) -> None:
         self.repository = repository
         self.stamp = stamp
+        self._odb = repository.odb
         self._explain = explain
 
-    def read(self, name: bytes, kind: ObjectType) -> bytes:
+    def _read(self, name: bytes, kind: ObjectType) -> bytes:
         """The raw bytes of an object. Raises Missing, or Unavailable where a missing alternate explains it."""
         try:
-            found, data = self.repository.read(pygit2.Oid(raw=name))
-        except (KeyError, ValueError, OSError, pygit2.GitError):
+            found, data = self._odb.read(pygit2.Oid(raw=name))
+        except _FAILURES:
             raise self._explain(name) from None
         if found != kind or _checksum(kind, data) != name:
             raise Missing(name)
         return data
 
     def commit(self, name: CommitId) -> bytes:
-        return self.read(name, ObjectType.COMMIT)
+        return self._read(name, ObjectType.COMMIT)
 
     def header(self, name: CommitId) -> Header:
         return parse_header(self.commit(name))
 
+    def tree_bytes(self, name: bytes) -> bytes:
+        return self._read(name, ObjectType.TREE)
+
     def tree(self, name: bytes) -> list[tuple[bytes, bytes, bytes]]:
         """(mode, name, id) of every entry, in git's order."""
-        return _TREE_ENTRY.findall(self.read(name, ObjectType.TREE))
+        return _TREE_ENTRY.findall(self.tree_bytes(name))
 
     def blob(self, name: BlobId) -> bytes:
-        return self.read(name, ObjectType.BLOB)
+        return self._read(name, ObjectType.BLOB)
 
     def size(self, name: BlobId) -> int:
         """A blob's length, without reading it."""
         try:
-            return int(self.repository.odb.read_header(pygit2.Oid(raw=name))[1])
-        except (KeyError, ValueError, OSError, pygit2.GitError):
+            return int(self._odb.read_header(pygit2.Oid(raw=name))[1])
+        except _FAILURES:
             raise self._explain(name) from None
 
 
@@ -195,7 +202,7 @@ class Repository:
         with self.objects() as objects:
             try:
                 target = objects.repository.lookup_reference("HEAD").target
-            except (KeyError, ValueError, OSError, pygit2.GitError):
+            except _FAILURES:
                 return "HEAD"
         return str(target)
 
@@ -208,7 +215,7 @@ class Repository:
         with self.objects() as objects:
             name = _ref_name(objects.repository, revision)
             found = None
-            with suppress(KeyError, ValueError, OSError, pygit2.GitError):
+            with suppress(*_FAILURES):
                 if name is not None:
                     found = _peel(objects.repository, objects.repository.lookup_reference(name).resolve())
                 elif _HEX.fullmatch(revision):
@@ -509,7 +516,7 @@ def _discover(path: str) -> str:
     """The git directory of the repository around a path."""
     try:
         found = pygit2.discover_repository(path)
-    except (KeyError, ValueError, OSError, pygit2.GitError):
+    except _FAILURES:
         found = None
     if found is None:
         raise Unavailable(
@@ -522,7 +529,7 @@ def _discover(path: str) -> str:
 def _open(git_dir: str, shown: str) -> pygit2.Repository:
     try:
         return pygit2.Repository(git_dir)
-    except (KeyError, ValueError, OSError, pygit2.GitError) as error:
+    except _FAILURES as error:
         raise _refusal(git_dir, shown, str(error)) from None
 
 
@@ -601,7 +608,7 @@ def _ref_name(repository: pygit2.Repository, revision: str) -> str | None:
     names = ["HEAD"] if revision == "HEAD" else [revision] if revision.startswith("refs/") else []
     names = names or [f"refs/{kind}/{revision}" for kind in ("tags", "heads", "remotes")]
     for name in names:
-        with suppress(KeyError, ValueError, OSError, pygit2.GitError):
+        with suppress(*_FAILURES):
             if pygit2.reference_is_valid_name(name) and not revision.startswith("-"):
                 return repository.lookup_reference(name).name
     return None
@@ -638,7 +645,7 @@ def _config_text(config: pygit2.Config, name: str) -> str | None:
 
 
 def _users_own_ignores() -> str | None:
-    with suppress(KeyError, ValueError, OSError, pygit2.GitError):
+    with suppress(*_FAILURES):
         directory = pygit2.settings.search_path[ConfigLevel.XDG].split(os.pathsep)[0]
         return os.path.join(directory, "ignore") if directory else None
     return None
@@ -647,7 +654,7 @@ def _users_own_ignores() -> str | None:
 def _expanded(path: str, root: str | None) -> str | None:
     """A path as git configuration writes it: `~/` is the user's home, a relative one hangs on the root."""
     if path.startswith("~/"):
-        with suppress(KeyError, ValueError, OSError, pygit2.GitError):
+        with suppress(*_FAILURES):
             home = pygit2.settings.search_path[ConfigLevel.GLOBAL].split(os.pathsep)[0]
             return os.path.join(home, path[2:]) if home else None
         return None
