@@ -21,9 +21,14 @@ from rich.text import Text
 from repo_provider.protocol import ContextFrame, ContextQuery, ContextQueryResult, FrameVerdict, parse_range
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise  # the command line has an exit code for it
+
+
 def console(file: TextIO) -> Console:
     """A console that draws what it is given and finds no markup, links or emoji in it."""
-    return Console(file=file, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    return _Console(file=file, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 # --- hostile text ----------------------------------------------------------------------------------------------
