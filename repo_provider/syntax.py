@@ -89,7 +89,8 @@ def decode_outline(encoded: bytes) -> Outline:
 
 
 class LanguageStatus(Struct, frozen=True):
-    """What `status --languages` shows of one language. `error` is "" where the grammar loaded or none is needed."""
+    """What `status --languages` shows of one language. `error` is "" where the grammar loaded or none is needed;
+    `note` names what an unexpected version of a grammar does not know."""
 
     name: str
     level: str
@@ -97,6 +98,7 @@ class LanguageStatus(Struct, frozen=True):
     version: str = ""
     abi: int = 0
     error: str = ""
+    note: str = ""
 
 
 @cache
@@ -134,7 +136,9 @@ def _status(language: Language) -> LanguageStatus:
     if isinstance(analyser, str):
         return LanguageStatus(language.name, language.level, _source(language), error=analyser)
     source, _, version = _source(language).partition(" ")
-    return LanguageStatus(language.name, language.level, source, version, analyser.grammar.abi_version)
+    return LanguageStatus(
+        language.name, language.level, source, version, analyser.grammar.abi_version, note=analyser.lost
+    )
 
 
 def _source(language: Language) -> str:
@@ -256,13 +260,12 @@ class _Analyser:
     """One language's grammar with its compiled queries."""
 
     def __init__(self, language: Language, grammar: tree_sitter.Language) -> None:
-        from tree_sitter import Parser, Query
+        from tree_sitter import Parser
 
         self.language = language
         self.grammar = grammar
         self.parser = Parser(grammar)
-        source = _queries(language)
-        self.query = Query(grammar, source)
+        self.query, source, self.lost = _compiled(grammar, _queries(language))
         self.patterns = tuple(_pattern(self.query, source.encode(), i) for i in range(self.query.pattern_count))
         options = language.outline
         self.separator = options.get("separator", "").encode()
@@ -279,12 +282,39 @@ class _Analyser:
         return _Reading(self, data).outline(cursor.matches(tree.root_node), tree.root_node)
 
 
+def _compiled(grammar: tree_sitter.Language, source: str) -> tuple[tree_sitter.Query, str, str]:
+    """The compiled queries, their text, and what is wrong with the patterns that had to be left out.
+
+    A grammar of another version may lack a node that one pattern names; the others still hold.
+    """
+    from tree_sitter import Query, QueryError
+
+    source += "\n(ERROR) @error\n"
+    try:
+        return Query(grammar, source), source, ""
+    except QueryError:
+        kept, lost = [], []
+        for pattern in _PATTERNS.findall(_COMMENTS.sub("", source)):
+            try:
+                Query(grammar, pattern)
+                kept.append(pattern)
+            except QueryError as error:
+                lost.append(str(error).partition(": ")[2] or str(error))
+        source = "\n".join(kept)
+        return Query(grammar, source), source, ", ".join(lost)
+
+
+_COMMENTS = re.compile(r"(?m)^;.*$")
+_PATTERNS = re.compile(r"(?m)^[(\[\"][\s\S]*?(?=^[(\[\"]|\Z)")
+"""A pattern begins at the start of a line; what goes on is indented."""
+
+
 def _pattern(query: tree_sitter.Query, source: bytes, index: int) -> _Pattern:
     text = source[query.start_byte_for_pattern(index) : query.end_byte_for_pattern(index)].decode()
     settings = {key: value or "" for key, value in query.pattern_settings(index).items()}
     for name in _CAPTURE.findall(_SCM_NOISE.sub("", text)):
         role, _, kind = name.partition(".")
-        if role in ("definition", "container", "reference", "import", "comment", "attached"):
+        if role in ("definition", "container", "reference", "import", "comment", "attached", "error"):
             return _Pattern(role, kind, name, settings)
     return _Pattern("", "", "", settings)
 
@@ -306,6 +336,7 @@ class _Reading:
         self.aliases: set[int] = set()  # names that imports bring: not defined here
         self.opened: set[int] = set()  # lines on which a definition begins
         self.imports: dict[int, _Importing] = {}
+        self.errors: list[tuple[int, int]] = []
         self.above: dict[int, tuple[int, bool]] = {}  # last line of a comment or attribute -> first line, is comment
 
     def outline(self, matches: Sequence[tuple[int, Captures]], root: tree_sitter.Node) -> Outline:
@@ -320,6 +351,9 @@ class _Reading:
                 self.attach(captures[pattern.capture], pattern.role == "comment")
             elif pattern.role == "import":
                 self.bring(captures, pattern)
+            elif pattern.role == "error":
+                self.errors.append((captures["error"][0].start_byte, captures["error"][0].end_byte))
+        self.recover()
         definitions, scopes = self.definitions()
         return Outline(
             language=self.analyser.language.name,
@@ -445,6 +479,44 @@ class _Reading:
             imported = _unquoted(self.text(name[0])) if name else settings.get("imported", "")
             found.names.append((imported, _unquoted(self.text(alias[0])) if alias else imported))
 
+    # -- broken text
+
+    def recover(self) -> None:
+        """Definitions that the parser lost inside what it could not read, by the line pattern of level one."""
+        pattern = self.analyser.language.definition_line
+        if pattern is None:
+            return
+        past = 0
+        for start, end in sorted(self.errors):
+            first = max(past, self.line_start(start))
+            text = b"\n" + self.data[first:end]
+            for match in pattern.finditer(text):
+                at = match.start(match.lastindex or 0) + first - 1
+                if start <= at and at not in self.found and len(self.found) < MAX_DEFINITIONS:
+                    self.found[at] = self.recovered(match[match.lastindex or 0], at)
+            past = max(past, end)
+
+    def recovered(self, name: bytes, at: int) -> _Found:
+        """A definition from its first line down to where the indentation comes back to that of this line."""
+        line = self.line(at)
+        last = min(line + MAX_RECOVERED_LINES, len(self.starts))
+        own = self.indent(line)
+        below = next((i for i in range(line + 1, last) if -1 < self.indent(i) <= own), last)
+        if below < last and self.data[self.starts[below] :].lstrip()[:3].startswith((b"}", b")", b"end")):
+            below += 1
+        while below - 1 > line and self.indent(below - 1) < 0:
+            below -= 1
+        start, end = self.starts[line], self.starts[below] if below < len(self.starts) else len(self.data)
+        kind = _KEYWORD.search(self.data, start, at)
+        body = self.starts[line + 1] if below > line + 1 else -1
+        return _Found(start, end, kind[0].decode() if kind else "function", name, at, body)
+
+    def indent(self, line: int) -> int:
+        """How far a line is indented; -1 for a blank one."""
+        end = self.starts[line + 1] if line + 1 < len(self.starts) else len(self.data)
+        text = self.data[self.starts[line] : end].rstrip()
+        return len(text) - len(text.lstrip()) if text else -1
+
     # -- putting it together
 
     def definitions(self) -> tuple[tuple[Definition, ...], _Scopes]:
@@ -563,6 +635,8 @@ class _Reading:
 MAX_BLOCK_NODES = 200_000
 MAX_CHILDREN = 10_000
 MIN_CUT_BYTES = 600
+MAX_RECOVERED_LINES = 400
+_KEYWORD = re.compile(rb"\b(?:class|struct|interface|enum|trait|module|namespace|type|macro)\b")
 _MEMBER_KINDS = {"function": "method", "variable": "field", "constant": "field"}
 
 

@@ -279,9 +279,14 @@ _BOOT = "import sys; sys.path[:] = sys.argv[1:]; from repo_provider.workers impo
 
 def _path() -> list[str]:
     """Our own module search path, less what means the current directory, which may be the repository."""
-    here = os.getcwd()
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return [entry for entry in sys.path if os.path.isabs(entry) and (entry != here or entry == package)]
+    return [entry for entry in sys.path if entry == package or (os.path.isabs(entry) and not _is_current(entry))]
+
+
+def _is_current(entry: str) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.samefile(entry, os.curdir)
+    return False
 
 
 # --- messages --------------------------------------------------------------------------------------------------
