@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from repo_provider import frames, planner, ranking, syntax
-from repo_provider.corpus import Corpus, Report, Survey
+from repo_provider.corpus import Corpus, Messages, Report, Survey
 from repo_provider.errors import BadRequest, UnsupportedKind
 from repo_provider.globs import PathFilter
-from repo_provider.history import History
+from repo_provider.history import History, Late
 from repo_provider.model import BlobId, CommitId, Hit, Outline, Path, Plan, Snapshot, Text
 from repo_provider.protocol import (
     ContextFrame,
@@ -93,8 +93,8 @@ class Provider:
 
     # --- snapshots ----------------------------------------------------------------------------------------------
 
-    def _snapshot(self, as_of: Instant | None) -> Snapshot | None:
-        return self._now() if as_of is None else self.history.at(as_of)
+    def _snapshot(self, as_of: Instant | None, deadline: float | None) -> Snapshot | None:
+        return self._now() if as_of is None else self.history.at(as_of, deadline)
 
     def _now(self) -> Snapshot:
         """The working tree; the tip of the served ref where there is none or a ref was chosen."""
@@ -107,8 +107,8 @@ class Provider:
                 self._working = fresh
             return self._working
 
-    def _messages(self, snapshot: Snapshot, deadline: float | None) -> list[tuple[CommitId, Sequence[Path]]]:
-        return []
+    def _messages(self, snapshot: Snapshot, deadline: float | None) -> Messages:
+        return ()
 
     # --- query --------------------------------------------------------------------------------------------------
 
@@ -125,10 +125,14 @@ class Provider:
             raise UnsupportedKind(f"none of the kinds asked for is served: {', '.join(query.kinds)}")
         if not plan.max_frames or not plan.max_tokens:
             return ContextQueryResult((), truncated=False)
-        snapshot = self._snapshot(plan.as_of)
+        cut = _Cut()
+        try:
+            snapshot = self._snapshot(plan.as_of, deadline)
+        except Late:
+            self._log("cut answer: history was not read in time")
+            return ContextQueryResult((), truncated=True)
         if snapshot is None:
             return ContextQueryResult((), truncated=False)
-        cut = _Cut()
         survey = self._surveyed(snapshot, deadline, cut)
         hits, texts, outlines = self._hits(plan, survey, paths, deadline, cut)
         selection = frames.select(
@@ -173,15 +177,19 @@ class Provider:
         cut: _Cut,
     ) -> tuple[ContextFrame, ...]:
         origin = frames.Origin(self.repository.root, snapshot.commit, snapshot.head_commit)
+        contents = [(piece.path, texts[piece.path].slice(piece.span)) for piece in pieces]
+        windows = self.history.windows(contents, snapshot, deadline)
+        if not windows.complete:
+            cut("history was not read in time: windows are those of the commit")
         return tuple(
             frames.build(
                 piece,
                 texts[piece.path],
                 origin,
                 blob=_committed_blob(snapshot, piece.path),
-                window=(snapshot.opens, snapshot.closes),
+                window=(window.opens, window.closes),
             )
-            for piece in pieces
+            for piece, window in zip(pieces, windows.windows, strict=True)
         )
 
     def _say_once(self, *notes: str) -> None:
