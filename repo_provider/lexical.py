@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 import msgspec
@@ -131,8 +131,8 @@ def _block(opening: bytes, closing: bytes) -> bytes:
     return re.escape(opening) + b"(" + inside + b")(?:" + re.escape(closing) + b")?"
 
 
-def _hash(term: str) -> int:
-    return int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little")
+def _hashes(terms: Iterable[bytes]) -> NDArray[np.uint64]:
+    return np.frombuffer(b"".join([blake2b(term, digest_size=8).digest() for term in terms]), "<u8")
 
 
 # --- segments --------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class _Builder:
 
     def __init__(self, *fields: str) -> None:
         self.keys: list[bytes] = []
-        self._ids = _Numbering()
+        self._ids = _Numbering[bytes]()
         self._pairs = {field: _Pairs() for field in fields}
 
     def add(self, key: bytes, *counts: Counter[bytes]) -> None:
@@ -280,11 +280,14 @@ class _Builder:
         return Segment(tuple(self.keys), fields, lengths)
 
 
-class _Numbering(dict[bytes, int]):
-    """Numbers identifiers in the order they are first asked for."""
+_K = TypeVar("_K")
 
-    def __missing__(self, identifier: bytes) -> int:
-        self[identifier] = number = len(self)
+
+class _Numbering(dict[_K, int]):
+    """Numbers things in the order they are first asked for."""
+
+    def __missing__(self, thing: _K) -> int:
+        self[thing] = number = len(self)
         return number
 
 
@@ -296,7 +299,7 @@ class _Pairs:
         self._ids = [np.empty(0, np.int32)]
         self._times = [np.empty(0, np.int64)]
 
-    def add(self, row: int, numbering: _Numbering, counter: Counter[bytes]) -> None:
+    def add(self, row: int, numbering: _Numbering[bytes], counter: Counter[bytes]) -> None:
         self._rows.append(row)
         self._ids.append(np.fromiter(map(numbering.__getitem__, counter), np.int32, len(counter)))
         self._times.append(np.fromiter(counter.values(), np.int64, len(counter)))
@@ -309,19 +312,19 @@ class _Pairs:
 class _Splits:
     """The terms of every identifier of a builder, as arrays."""
 
-    def __init__(self, numbering: _Numbering) -> None:
+    def __init__(self, numbering: _Numbering[bytes]) -> None:
         self._identifiers = list(numbering)
-        terms: dict[str, int] = {}
+        terms = _Numbering[str]()
         flat: list[int] = []
         lengths: list[int] = []
         for identifier in self._identifiers:
             of_it = words.terms(identifier)
             lengths.append(len(of_it))
-            flat += [terms.setdefault(term, len(terms)) for term in of_it]
+            flat.extend(map(terms.__getitem__, of_it))
         self._lengths = np.array(lengths, np.int64)
         self._starts = np.cumsum(self._lengths) - self._lengths
         plain = np.array([not term.startswith("=") for term in terms], bool)
-        hashes = np.array([_hash(term) for term in terms], np.uint64)
+        hashes = _hashes(term.encode() for term in terms)
         self._hashes, ranks = np.unique(hashes, return_inverse=True)
         self._flat = ranks.astype(np.int64)[np.array(flat, np.int64)] if flat else np.empty(0, np.int64)
         self._plain = np.zeros(len(self._hashes), bool)
@@ -337,16 +340,18 @@ class _Splits:
         words_of = np.bincount(rows, np.where(self._plain[terms], times, 0), row_count).astype(np.uint32)
         return _postings(self._hashes, terms, rows, times), words_of
 
+    @cached_property
+    def _names(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """The hashes of the identifiers that can be names, and the place of each identifier among them, or -1."""
+        names = {i: identifier for i, identifier in enumerate(self._identifiers) if _NAME.fullmatch(identifier)}
+        hashes, places = np.unique(_hashes(names.values()), return_inverse=True)
+        rank = np.full(len(self._identifiers), -1, np.int64)
+        rank[np.fromiter(names, np.int64, len(names))] = places
+        return hashes, rank
+
     def presence(self, rows: NDArray[np.int64], ids: NDArray[np.int32], times: NDArray[np.int64]) -> Postings:
         """Which rows hold which identifiers, as written; what cannot be a name is left out."""
-        used = np.unique(ids)
-        names = [(i, self._identifiers[i]) for i in used.tolist() if _NAME.fullmatch(self._identifiers[i])]
-        hashes = np.array(
-            [int.from_bytes(blake2b(name, digest_size=8).digest(), "little") for _, name in names], np.uint64
-        )
-        hashes, ranks = np.unique(hashes, return_inverse=True)
-        rank = np.full(len(self._identifiers), -1, np.int64)
-        rank[np.array([i for i, _ in names], np.int64)] = ranks
+        hashes, rank = self._names
         kept = rank[ids] >= 0
         found = _postings(hashes, rank[ids[kept]], rows[kept], times[kept])
         return Postings(found.hashes, found.starts, found.rows, np.empty(0, np.uint16))
@@ -375,7 +380,9 @@ def _summed(
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-    return keys[firsts] // width, keys[firsts] % width, np.add.reduceat(times[order], firsts)
+    if len(firsts) == len(keys):
+        return terms[order], rows[order], times[order]
+    return terms[order[firsts]], rows[order[firsts]], np.add.reduceat(times[order], firsts)
 
 
 def merge(segments: Sequence[Segment], keep: Sequence[NDArray[np.bool_]] | None = None) -> Segment:
@@ -529,7 +536,7 @@ class View:
     def match(self, terms: Iterable[str]) -> Matches:
         """Where these terms stand. The terms of the result are in sorted order, each once."""
         wanted = tuple(sorted(set(terms)))
-        hashes = np.array([_hash(term) for term in wanted], np.uint64)
+        hashes = _hashes(term.encode() for term in wanted)
         rows, counts = {}, {}
         for field in FIELDS:
             of, where, times = self._projections[field].postings(field, hashes)
@@ -542,7 +549,7 @@ class View:
 
     def document_frequency(self, terms: Sequence[str], field: str = "body") -> NDArray[np.int64]:
         """How many files hold each of these terms in a field, in the order asked."""
-        hashes = np.array([_hash(term) for term in terms], np.uint64)
+        hashes = _hashes(term.encode() for term in terms)
         return np.bincount(self._projections[field].postings(field, hashes)[0], minlength=len(terms))
 
     @cached_property

@@ -366,11 +366,15 @@ class _Disk:
         return os.path.join(self.folder, name)
 
     def _write_file(self, name: str, data: bytes) -> None:
-        """A whole file or none: readers never see half of one (fault 62: nothing is left behind by the next owner)."""
-        unfinished = self._path(f"{name}.{os.getpid()}{_UNFINISHED}")
-        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(data)
-        os.replace(unfinished, self._path(name))
+        """A whole file or none: readers never see half of one, and a full disk gets back what was written."""
+        unfinished = f"{name}.{os.getpid()}{_UNFINISHED}"
+        try:
+            with open(os.open(self._path(unfinished), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(data)
+            os.replace(self._path(unfinished), self._path(name))
+        except OSError:
+            self._remove(unfinished)
+            raise
 
     def _remove(self, name: str) -> None:
         with suppress(OSError):  # on Windows a file that is mapped stays; the next owner removes it
@@ -399,6 +403,7 @@ class _Disk:
         try:
             connection.execute(f"PRAGMA journal_mode={'DELETE' if self.network else 'WAL'}")
             connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute("PRAGMA wal_autocheckpoint=250")  # 1 MB of log, then it is folded in and used again
             _create_tables(connection, self.rebuilds().count << 32)
             _check_version(connection)
             self._remove_orphans(connection)
