@@ -24,7 +24,7 @@ from msgspec import Struct
 from repo_provider import __version__, display, wire
 from repo_provider.errors import BadRequest, ProviderError
 from repo_provider.globs import PathFilter
-from repo_provider.protocol import KINDS, ContextQuery, FrameId, format_instant
+from repo_provider.protocol import KINDS, ContextQuery, FrameId, format_instant, format_range
 from repo_provider.settings import OPTIONS, Settings, Surroundings, Typed, absolute, instant, resolve
 from repo_provider.store import remove, stores
 from repo_provider.syntax import LanguageStatus, languages_status
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from repo_provider.provider import Provider
+    from repo_provider.versions import Version
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -328,7 +329,8 @@ def status(as_json: bool, languages: bool, paths: tuple[str, ...], **options: An
         return 2 if any(one.error for one in checked) else 0
     with _provider(settings) as provider:
         told = provider.status(PathFilter(paths, provider.roots) if paths else None)
-    _show(told if as_json else display.facts(told))
+    plain = msgspec.to_builtins(told)
+    _show(plain if as_json else display.facts(plain))
     return 0
 
 
@@ -347,6 +349,29 @@ def _show(told: object) -> None:
             console.print(line)
     else:
         sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+
+
+@commands.command()
+@click.argument("place", metavar="PATH[#NAME]")
+@_serving
+def history(place: str, **options: Any) -> None:
+    """List the versions of a file or of a definition in it.
+
+    \b
+    repo-provider history src/net.rs
+    repo-provider history 'src/net.rs#Client.retry'
+    """
+    from repo_provider.versions import versions
+
+    with _provider(_settings(options)) as provider:
+        listed = versions(provider, _anchor(place))
+    rows = [(one.opens, one.closes, _where(one, listed.found[0].path)) for one in listed.found]
+    _show(display.timeline(listed.place, rows, listed.until))
+
+
+def _where(version: Version, path: bytes) -> str:
+    where = f"{format_range(*version.lines):<12} {version.commit.hex()[:10]}  {version.subject}"
+    return where if version.path == path else f"{where}  (in {version.path.decode('utf-8', 'replace')})"
 
 
 @commands.command()

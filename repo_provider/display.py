@@ -8,7 +8,7 @@ by `cli`; nothing that a program reads is made here.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 from urllib.parse import unquote
@@ -18,7 +18,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.syntax import Syntax
 from rich.text import Text
 
-from repo_provider.protocol import ContextFrame, ContextQuery, ContextQueryResult, FrameVerdict, parse_range
+from repo_provider.protocol import (
+    ContextFrame,
+    ContextQuery,
+    ContextQueryResult,
+    FrameVerdict,
+    Instant,
+    format_instant,
+    parse_range,
+)
 
 
 class _Console(Console):
@@ -157,13 +165,39 @@ def verdict(judged: FrameVerdict) -> Text:
     return text
 
 
+def timeline(place: str, versions: Sequence[tuple[Instant, Instant | None, str]], until: Instant) -> Iterator[Text]:
+    """Versions, newest first: when each read so, drawn to scale between the first and `until`, and where it stands."""
+    yield Text(f"{visible(place)}: {_count(len(versions), 'version')}", style="bold cyan")
+    first = versions[-1][0]
+    for opens, closes, where in versions:
+        text = Text(_bar(first, until, opens, until if closes is None else closes), style="green")
+        text.append(f"  {_instant(opens)} ", style="default")
+        text.append(f"{'until now' if closes is None else f'until {_instant(closes)}':<26}", style="dim")
+        text.append(f"  {visible(where)}", style="default")
+        yield text
+
+
+_WIDTH = 24
+
+
+def _bar(first: int, until: int, opens: int, closes: int) -> str:
+    length = max(1, until - first)
+    start = min(_WIDTH - 1, (opens - first) * _WIDTH // length)
+    end = max(start + 1, min(_WIDTH, -(-(closes - first) * _WIDTH // length)))
+    return "·" * start + "█" * (end - start) + "·" * (_WIDTH - end)
+
+
+def _instant(instant: Instant) -> str:
+    return format_instant(instant) or f"{instant} s"
+
+
 def facts(told: Mapping[str, object], depth: int = 0) -> Iterator[Text]:
     """Names and values, one a line, what belongs to a name indented below it."""
     width = max((len(name) for name in told), default=0)
     for name, value in told.items():
         label = Text("  " * depth)
         label.append(visible(str(name)).replace("_", " "), style="cyan")
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and value:
             yield label
             yield from facts(value, depth + 1)
         elif isinstance(value, (list, tuple)) and value:
@@ -176,7 +210,7 @@ def facts(told: Mapping[str, object], depth: int = 0) -> Iterator[Text]:
 
 
 def _value(value: object) -> str:
-    if value is None or value == () or value == []:
+    if value is None or value == () or value == [] or value == {}:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"

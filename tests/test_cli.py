@@ -185,6 +185,26 @@ def test_a_missing_file_is_an_error(ask: Ask) -> None:
     assert 2 == ask("verify", "/nowhere/held").code
 
 
+# --- history ---------------------------------------------------------------------------------------------------
+
+
+def test_the_history_of_a_definition_is_drawn_to_scale(ask: Ask, made: Made) -> None:
+    told = ask("history", "src/net.py#fetch_page")
+    ids = [commit.hex()[:10] for commit in made.commits]
+    assert (0, "") == (told.code, told.err)
+    assert [
+        "src/net.py#fetch_page: 2 versions",
+        f"·······················█  2026-06-10T00:00:00Z until now                   L1-2         {ids[1]}  Commit 2",
+        f"████████████████████████  2026-01-10T00:00:00Z until 2026-06-10T00:00:00Z  L1-2         {ids[0]}  Commit 1",
+    ] == told.out.splitlines()
+    assert told.out == ask("history", "net.py#fetch_page", directory=made.path / "src").out
+
+
+def test_a_path_without_history_is_an_error(ask: Ask) -> None:
+    told = ask("history", "nowhere.py")
+    assert (2, "", 1) == (told.code, told.out, len(told.err.splitlines()))
+
+
 # --- index, status, prune --------------------------------------------------------------------------------------
 
 
@@ -200,6 +220,15 @@ def test_the_self_check_names_each_language_and_how_it_loaded(ask: Ask, tmp_path
     assert any(line.split()[:2] == ["rust", "depth"] and "ABI" in line for line in told.out.splitlines())
     rows = json.loads(ask("status", "--languages", "--json", directory=tmp_path).out)
     assert "python" in {row["name"] for row in rows}
+
+
+def test_the_status_says_what_is_served(ask: Ask, made: Made) -> None:
+    made.write("huge.bin", b"\0" * 10)
+    told = json.loads(ask("status", "--json").out)
+    assert (str(made.path), "the working tree", 3) == (told["repository"], told["serves"], told["files"]["seen"])
+    lines = ask("status").out.splitlines()
+    assert f"repository  {made.path}" in lines
+    assert "huge.bin" in ask("status", "--path", "*.bin").out
 
 
 def test_pruning_removes_the_index_of_a_repository_that_is_gone_and_no_other(
