@@ -17,21 +17,26 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from heapq import heappop, heappush
 from typing import TypeAlias, cast
 
 from msgspec import DecodeError, Struct, msgpack
 from msgspec.structs import replace
 
 from repo_provider.changes import Change, Differ, file_at, renames
+from repo_provider.commits import Commit, Message, Messages, read_commit, read_message, renamed_forward
 from repo_provider.model import BlobId, CommitId, KeyValues, Path, Snapshot
 from repo_provider.protocol import Instant
 from repo_provider.repository import Header, Missing, Objects, Repository
 
 PART, STEP = 512, 128
 """Commits in a stored part of the line, and in one of what they changed: few reads for a whole line, little to redo."""
+
+MESSAGES = 8000
+"""How many of the newest commits' messages explain files."""
 
 RUNS = 64
 """How many contents of a file a window is followed through, each way."""
@@ -118,6 +123,7 @@ Events: TypeAlias = dict[Path, list[Event]]
 _encoder = msgpack.Encoder()
 _part_decoder = msgpack.Decoder(_Part)
 _events_decoder = msgpack.Decoder(dict[bytes, list[tuple[int, bytes | None, bytes | None]]])
+_message_decoder = msgpack.Decoder(Message)
 _renames_decoder = msgpack.Decoder(dict[bytes, bytes])
 
 
@@ -155,6 +161,10 @@ class History:
         self._headers: dict[CommitId, Header] = {}
         self._lines: OrderedDict[CommitId, Line] = OrderedDict()
         self._parts: OrderedDict[tuple[CommitId, int], Events | None] = OrderedDict()
+        self._messages: OrderedDict[tuple[CommitId, int], Messages] = OrderedDict()
+        self._message: dict[CommitId, Message] = {}
+        self._commits: OrderedDict[CommitId, Commit] = OrderedDict()
+        self._edits: OrderedDict[tuple[BlobId, BlobId], Edit] = OrderedDict()
         self._renamed: OrderedDict[CommitId, dict[Path, Path]] = OrderedDict()
 
     # --- instants
@@ -374,43 +384,188 @@ class History:
             return Windows((certain,) * len(pieces))
         found: dict[int, Window] = {}
         complete = True
-        for path in sorted({path for path, _ in pieces}):
-            mine = {index: data for index, (of, data) in enumerate(pieces) if of == path}
-            if snapshot.commit is None and not _committed(snapshot, path):
-                found |= dict.fromkeys(mine, Window())
-                continue
-            trace = _Trace(self, line, path, position, deadline)
-            try:
-                found |= trace.windows(mine, forward=snapshot.commit is not None)
-            except Late:
-                opens, closes = line.window(position)
-                found |= dict.fromkeys(mine, Window(opens, None if snapshot.commit is None else closes))
-                complete = False
+        with self.repository.objects() as objects:
+            for path in sorted({path for path, _ in pieces}):
+                mine = {index: data for index, (of, data) in enumerate(pieces) if of == path}
+                if snapshot.commit is None and not _committed(snapshot, path):
+                    found |= dict.fromkeys(mine, Window())
+                    continue
+                trace = _Trace(self, objects, line, path, position, deadline)
+                try:
+                    found |= trace.windows(mine, forward=snapshot.commit is not None)
+                except Late:
+                    opens, closes = line.window(position)
+                    found |= dict.fromkeys(mine, Window(opens, None if snapshot.commit is None else closes))
+                    complete = False
         return Windows(tuple(found[index] for index in range(len(pieces))), complete)
 
     def runs(self, path: Path, snapshot: Snapshot, deadline: float | None = None) -> list[Run]:
         """Every content a path's file had up to a snapshot, newest first, through renames. Raises Late."""
-        tip = snapshot.head_commit
-        if tip is None:
+        place = self._lines_of(snapshot, deadline)
+        if place is None or path not in self.repository.tree(place[0].commits[place[1]]).entries:
             return []
-        line = self.line(tip, deadline)
-        position = line.positions.get(snapshot.commit or tip)
-        if position is None or path not in self.repository.tree(line.commits[position]).entries:
-            return []
-        trace = _Trace(self, line, path, position, deadline)
+        line, position = place
         found: list[Run] = []
         closes: Instant | None = None
-        for at, name, blob in trace.back():
-            opens = Instant(line.times[at])
-            found.append(Run(name, blob, line.commits[at], opens, closes))
-            closes = opens
+        with self.repository.objects() as objects:
+            for at, name, blob in _Trace(self, objects, line, path, position, deadline).back():
+                opens = Instant(line.times[at])
+                found.append(Run(name, blob, line.commits[at], opens, closes))
+                closes = opens
         return found
 
-    def blob_in(self, tree: bytes, path: Path) -> BlobId | None:
-        """The file at a path in a tree; None where there is none, or its trees are not here."""
-        with self.repository.objects() as objects, suppress(Missing):
-            return file_at(objects, tree, path)
-        return None
+    # --- commits
+
+    def messages(self, snapshot: Snapshot, limit: int = MESSAGES, deadline: float | None = None) -> Messages:
+        """The newest non-merge messages seen from a snapshot's commit along all parents.
+
+        Newest means first met on a walk that always takes the latest committer time next, then the larger id: the
+        order of `git log`. Raises Late; what was worked out by then is kept.
+        """
+        tip = snapshot.commit or snapshot.head_commit
+        if tip is None:
+            return Messages()
+        known = self._messages.get((tip, limit))
+        if known is None:
+            line = self.line(tip, deadline)
+            walked, chosen = self._newest(tip, limit, deadline)
+            found = self._read_messages(chosen, deadline)
+            known = Messages(tuple(renamed_forward(found)), self._landed(line, walked, chosen))
+            with self._lock:
+                self._messages[tip, limit] = known
+                while len(self._messages) > 4:
+                    self._messages.popitem(last=False)
+        return known
+
+    def _newest(
+        self, tip: CommitId, limit: int, deadline: float | None
+    ) -> tuple[dict[CommitId, tuple[CommitId, ...]], list[CommitId]]:
+        """Every commit the walk met with its parents, and those of them that are asked for."""
+        shallow = self.repository.shallow()
+        walked: dict[CommitId, tuple[CommitId, ...]] = {}
+        chosen: list[CommitId] = []
+        seen = {tip}
+        with self.repository.objects() as objects:
+            queue = [(-self.header(objects, tip).time, tip)]
+            while queue and len(chosen) < limit:
+                commit = heappop(queue)[1]
+                header = self.header(objects, commit)
+                walked[commit] = () if commit in shallow else header.parents
+                if len(header.parents) < 2:
+                    chosen.append(commit)
+                for parent in walked[commit]:
+                    if parent not in seen:
+                        seen.add(parent)
+                        with suppress(Missing):
+                            heappush(queue, (-self.header(objects, parent).time, parent))
+                if not len(walked) % 64:
+                    check(deadline)
+        return walked, chosen
+
+    def _read_messages(self, commits: Sequence[CommitId], deadline: float | None) -> list[Message]:
+        found = {commit: self._message[commit] for commit in commits if commit in self._message}
+        if self.store is not None:
+            for key, value in self.store.get_many("messages", [c for c in commits if c not in found]).items():
+                with suppress(DecodeError, ValueError):
+                    found[CommitId(key)] = self._message[CommitId(key)] = _message_decoder.decode(value)
+        missing = [commit for commit in commits if commit not in found]
+        for start in range(0, len(missing), STEP):
+            found |= self._work_out(missing[start : start + STEP], deadline)
+        if len(self._message) > 4 * MESSAGES:
+            self._message = dict(found)
+        return [found[commit] for commit in commits]
+
+    def _work_out(self, commits: Sequence[CommitId], deadline: float | None) -> dict[CommitId, Message]:
+        shallow = self.repository.shallow()
+        found: dict[CommitId, Message] = {}
+        with self.repository.objects() as objects:
+            differ = Differ(objects)
+            for commit in commits:
+                check(deadline)
+                header = self.header(objects, commit)
+                found[commit] = read_message(objects, differ, commit, header, commit in shallow)
+        self._message.update(found)
+        if self.store is not None:
+            lasting: dict[bytes, bytes] = {
+                commit: _encoder.encode(found[commit]) for commit in commits if commit not in shallow
+            }
+            self.store.put_many("messages", lasting)
+        return found
+
+    def _landed(
+        self, line: Line, walked: Mapping[CommitId, tuple[CommitId, ...]], chosen: Sequence[CommitId]
+    ) -> dict[CommitId, Instant]:
+        """When each commit came to be on the line: with the first commit there that reaches it."""
+        landed: dict[CommitId, Instant] = {}
+        for position in sorted(line.positions[commit] for commit in walked if commit in line.positions):
+            pending = [line.commits[position]]
+            while pending:
+                commit = pending.pop()
+                if commit in walked and commit not in landed:
+                    landed[commit] = Instant(line.times[position])
+                    pending.extend(walked[commit])
+        return {commit: landed[commit] for commit in chosen}
+
+    def commit(self, commit: CommitId) -> Commit:
+        """A commit with its message and the hunks of its diff. Raises Missing."""
+        known = self._commits.get(commit)
+        if known is None:
+            with self.repository.objects() as objects:
+                known = read_commit(objects, commit, commit in self.repository.shallow())
+            with self._lock:
+                self._commits[commit] = known
+                while len(self._commits) > 64:
+                    self._commits.popitem(last=False)
+        return known
+
+    # --- names
+
+    def path_then(self, path: Path, snapshot: Snapshot, deadline: float | None = None) -> Path | None:
+        """What a path of today was called in a snapshot: itself where that holds it, else through renames.
+
+        None where it was not there yet. Raises Late.
+        """
+        if path in snapshot.entries:
+            return path
+        found = self._lines_of(snapshot, deadline)
+        if found is None:
+            return None
+        line, position = found
+        with self.repository.objects() as objects:
+            trace = _Trace(self, objects, line, path, len(line) - 1, deadline)
+            return trace.then(position, snapshot.entries)
+
+    def path_now(self, path: Path, snapshot: Snapshot, deadline: float | None = None) -> Path | None:
+        """What a path of a snapshot is called in the tip's tree; None where it is not there any more. Raises Late."""
+        found = self._lines_of(snapshot, deadline)
+        if found is None:
+            return path if snapshot.commit is None else None
+        line, position = found
+        today = self.repository.tree(line.commits[-1]).entries
+        if path in today:
+            return path
+        with self.repository.objects() as objects:
+            return _Trace(self, objects, line, path, position, deadline).now(today)
+
+    def _lines_of(self, snapshot: Snapshot, deadline: float | None) -> tuple[Line, int] | None:
+        """The served line of a snapshot and its place there."""
+        tip = snapshot.head_commit
+        if tip is None:
+            return None
+        line = self.line(tip, deadline)
+        position = line.positions.get(snapshot.commit or tip)
+        return None if position is None else (line, position)
+
+    def edit(self, one: BlobId, other: BlobId, read: Callable[[BlobId], bytes]) -> Edit:
+        """What two contents share. Raises Missing where one of them is not here."""
+        known = self._edits.get((one, other))
+        if known is None:
+            known = _edit(read(one), read(other))
+            with self._lock:
+                self._edits[one, other] = known
+                while len(self._edits) > 100_000:
+                    self._edits.popitem(last=False)
+        return known
 
     # --- parts of the line in the store
 
@@ -488,15 +643,49 @@ def _committed(snapshot: Snapshot, path: Path) -> bool:
     return entry is not None and snapshot.head is not None and snapshot.head.get(path) == entry.blob
 
 
-def holds(data: bytes, piece: bytes) -> bool:
-    """Whether a run of whole lines stands in a file, byte for byte, as whole lines."""
+def place(data: bytes, piece: bytes) -> int:
+    """Where a run of whole lines stands in a file, byte for byte, as whole lines; -1 where it does not."""
     at = data.find(piece)
     while at >= 0:
         end = at + len(piece)
         if (at == 0 or data[at - 1] == 10) and (end == len(data) or data[end - 1] == 10):
-            return True
+            return at
         at = data.find(piece, at + 1)
-    return False
+    return -1
+
+
+class Edit(Struct, frozen=True):
+    """What two contents of a file share at both ends, in whole lines: most pieces are told from it, with no reading."""
+
+    prefix: int
+    suffix: int
+    grown: int
+    size: int
+
+    def moved(self, start: int, piece: bytes) -> int | None:
+        """Where a piece of the one content stands in the other; None where only a look can tell."""
+        if start + len(piece) <= self.prefix and piece.endswith(b"\n"):
+            return start
+        return start + self.grown if start >= self.size - self.suffix else None
+
+
+def _edit(one: bytes, other: bytes) -> Edit:
+    shorter = min(len(one), len(other))
+    prefix = _common(shorter, lambda size: one[:size] == other[:size])
+    suffix = _common(shorter, lambda size: one[len(one) - size :] == other[len(other) - size :])
+    line_end = one.find(b"\n", len(one) - suffix) + 1
+    return Edit(
+        one.rfind(b"\n", 0, prefix) + 1, len(one) - line_end if line_end else 0, len(other) - len(one), len(one)
+    )
+
+
+def _common(most: int, equal: Callable[[int], bool]) -> int:
+    """The largest size at which two things are equal, being equal at every smaller one."""
+    least = 0
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if equal(middle) else (least, middle - 1)
+    return least
 
 
 class _Trace:
@@ -506,45 +695,79 @@ class _Trace:
     between two commits of one effective time was never there. An event's effect is seen at its time's last commit.
     """
 
-    def __init__(self, history: History, line: Line, path: Path, position: int, deadline: float | None) -> None:
+    def __init__(
+        self, history: History, objects: Objects, line: Line, path: Path, position: int, deadline: float | None
+    ) -> None:
         self.history = history
+        self.objects = objects
         self.line = line
         self.path = path
         self.position = position
         self.deadline = deadline
+        self._read: dict[BlobId, bytes] = {}
 
     def windows(self, pieces: Mapping[int, bytes], forward: bool) -> dict[int, Window]:
-        opens = self._opens(pieces)
-        closes = self._closes(pieces) if forward else {}
+        own = self._blob_at(self.position, self.path)
+        standing = {} if own is None else self._placed(pieces, own)
+        opens = dict.fromkeys(pieces, Instant(self.line.times[self.position]))
+        if own is not None:
+            opens |= self._opens(pieces, standing, own)
+        closes = self._closes(pieces, standing, own) if forward and own is not None else {}
         return {index: Window(opens[index], closes.get(index)) for index in pieces}
 
-    def _opens(self, pieces: Mapping[int, bytes]) -> dict[int, Instant]:
+    def _opens(self, pieces: Mapping[int, bytes], standing: dict[int, int], blob: BlobId) -> dict[int, Instant]:
         opens: dict[int, Instant] = {}
-        standing = dict(pieces)
-        for count, (at, _, blob) in enumerate(self.back()):
+        for count, (at, _, older) in enumerate(self.back()):
             if count:
-                standing = self._still(standing, blob)
+                standing = self._still(pieces, standing, blob, older)
             opens |= dict.fromkeys(standing, Instant(self.line.times[at]))
+            blob = older
             if not standing or count == RUNS:
                 break
         return opens
 
-    def _closes(self, pieces: Mapping[int, bytes]) -> dict[int, Instant]:
+    def _closes(self, pieces: Mapping[int, bytes], standing: dict[int, int], blob: BlobId) -> dict[int, Instant]:
         closes: dict[int, Instant] = {}
-        standing = dict(pieces)
-        for count, (at, blob) in enumerate(self.forward()):
-            left = {} if blob is None or count == RUNS else self._still(standing, blob)
+        for count, (at, newer) in enumerate(self.forward()):
+            left = {} if newer is None or count == RUNS else self._still(pieces, standing, blob, newer)
             closes |= dict.fromkeys(standing.keys() - left.keys(), Instant(self.line.times[at]))
-            standing = left
-            if not standing:
+            if newer is None or not left:
                 break
+            standing, blob = left, newer
         return closes
 
-    def _still(self, pieces: Mapping[int, bytes], blob: BlobId) -> dict[int, bytes]:
-        """The pieces that another content of the file holds too; none where that content is not there to be read."""
+    def _placed(self, pieces: Mapping[int, bytes], blob: BlobId) -> dict[int, int]:
+        """Where each piece stands in a content; none where that content is not there to be read."""
+        try:
+            data = self._blob(blob)
+        except Missing:
+            return {}
+        found = {index: place(data, piece) for index, piece in pieces.items()}
+        return {index: at for index, at in found.items() if at >= 0}
+
+    def _still(
+        self, pieces: Mapping[int, bytes], standing: dict[int, int], blob: BlobId, other: BlobId
+    ) -> dict[int, int]:
+        """Of the pieces standing in one content those that another holds too, and where."""
         check(self.deadline)
-        data = self.history.repository.blob(blob)
-        return {} if data is None else {index: piece for index, piece in pieces.items() if holds(data, piece)}
+        try:
+            edit = self.history.edit(blob, other, self._blob)
+        except Missing:
+            return {}
+        moved = {index: edit.moved(at, pieces[index]) for index, at in standing.items()}
+        left = {index: at for index, at in moved.items() if at is not None}
+        unsure = {index: pieces[index] for index, at in moved.items() if at is None}
+        return left | self._placed(unsure, other) if unsure else left
+
+    def _blob(self, blob: BlobId) -> bytes:
+        """A content, the last two of them remembered: each is compared with the one before and the one after."""
+        data = self._read.get(blob)
+        if data is None:
+            data = self.objects.blob(blob)
+            for old in list(self._read)[:-1]:
+                del self._read[old]
+            self._read[blob] = data
+        return data
 
     def back(self) -> Iterator[tuple[int, Path, BlobId]]:
         """(position where it began, path, blob) of the contents up to here, the newest first."""
@@ -607,6 +830,34 @@ class _Trace:
             name = path if self._blob_at(last, path) is not None else None
         return name
 
+    # --- names
+
+    def then(self, goal: int, there: Container[Path]) -> Path | None:
+        """The first of the file's names, going back from here, that the tree at an older position holds."""
+        path, position = self.path, self.position
+        while True:
+            event = self._latest(path, position)
+            if event is None or event[0] <= goal:
+                return None
+            if event[1] is None:
+                source = self._moved_from(path, event[0])
+                if source is None or source in there:
+                    return source
+                path = source
+            position = event[0] - 1
+
+    def now(self, there: Container[Path]) -> Path | None:
+        """The first of the file's names, going forward from here, that the line's last tree holds."""
+        path, position = self.path, self.position
+        while (event := self._earliest(path, position)) is not None and event is not _UNKNOWN:
+            if event[2] is None:
+                target = self._moved_to(path, event[0])
+                if target is None or target in there:
+                    return target
+                path = target
+            position = event[0]
+        return None
+
     # --- events
 
     def _latest(self, path: Path, position: int) -> Event | None:
@@ -648,7 +899,9 @@ class _Trace:
         """The file of a path at a position, by way of its last event."""
         event = self._latest(path, position)
         if event is None or event is _UNKNOWN:
-            return self.history.blob_in(self.line.trees[position], path)
+            with suppress(Missing):
+                return file_at(self.objects, self.line.trees[position], path)
+            return None
         return event[2]
 
 

@@ -132,6 +132,27 @@ def parse_header(data: bytes) -> Header:
     return Header(bytes.fromhex(data[5:45].decode("ascii")), tuple(parents), int(time[1]) if time else 0)
 
 
+def diff_hunks(old: bytes, new: bytes) -> list[tuple[int, int, int, int, bytes]]:
+    """(old start, old lines, new start, new lines, text) of every hunk between two texts, three lines of context.
+
+    From bytes alone, so that no attribute and no configuration has a say.
+    """
+    patch = pygit2.Patch.create_from(old, new, context_lines=3, interhunk_lines=0)
+    return [
+        (
+            hunk.old_start,
+            hunk.old_lines,
+            hunk.new_start,
+            hunk.new_lines,
+            b"".join(_SIGNS.get(line.origin, b"") + line.raw_content for line in hunk.lines),
+        )
+        for hunk in patch.hunks
+    ]
+
+
+_SIGNS = {" ": b" ", "+": b"+", "-": b"-"}
+
+
 # --- the repository --------------------------------------------------------------------------------------------
 
 
@@ -150,6 +171,8 @@ class Repository:
         self.ref = ref
         self.max_file_bytes = max_file_bytes
         self.store: KeyValues | None = None
+        self._own_objects = os.path.join(common_dir, "objects")
+        self._borrowed: tuple[object, tuple[str, ...]] = (None, ())
         self._lock = threading.Lock()
         self._stock: list[Objects] = []
         self._stock_stamp: object = None
@@ -297,24 +320,17 @@ class Repository:
             )
         return Missing(name)
 
-    def _alternates(self) -> list[str]:
-        """Object directories this repository borrows from, theirs too."""
-        found: list[str] = []
-        pending = [os.path.join(self.common_dir, "objects")]
-        while pending:
-            directory = pending.pop()
-            with suppress(OSError):
-                for line in FilePath(directory, "info", "alternates").read_bytes().split(b"\n"):
-                    path = os.path.normpath(os.path.join(directory, os.fsdecode(line)))
-                    if line and not line.startswith(b"#") and path not in found:
-                        found.append(path)
-                        pending.append(path)
+    def _alternates(self) -> tuple[str, ...]:
+        """Object directories this repository borrows from, theirs too; read again when their lists change."""
+        state, found = self._borrowed
+        if state is None or state != _listed(self._own_objects, found):
+            found = tuple(_borrowed_from(self._own_objects))
+            self._borrowed = (_listed(self._own_objects, found), found)
         return found
 
     def _stamp(self) -> object:
         """Changes when packs come or go, here or in an alternate."""
-        objects = os.path.join(self.common_dir, "objects")
-        return tuple(_state(os.path.join(path, "pack")) for path in [objects, *self._alternates()])
+        return tuple(_state(path + "/pack") for path in (self._own_objects, *self._alternates()))
 
     # --- snapshots
 
@@ -507,6 +523,24 @@ def _places(entries: list[tuple[bytes, bytes, bytes]], prefix: bytes) -> Iterato
     for mode, name, identity in entries:
         if b"/" not in name and name not in (b".", b"..", b".git"):  # git refuses such trees; they name nothing here
             yield Path(prefix + name), mode, identity
+
+
+def _borrowed_from(objects: str) -> list[str]:
+    found: list[str] = []
+    pending = [objects]
+    while pending:
+        directory = pending.pop()
+        with suppress(OSError):
+            for line in FilePath(directory, "info", "alternates").read_bytes().split(b"\n"):
+                path = os.path.normpath(os.path.join(directory, os.fsdecode(line)))
+                if line and not line.startswith(b"#") and path not in found:
+                    found.append(path)
+                    pending.append(path)
+    return found
+
+
+def _listed(objects: str, alternates: tuple[str, ...]) -> tuple[object, ...]:
+    return tuple(_state(path + "/info/alternates") for path in (objects, *alternates))
 
 
 # --- opening ---------------------------------------------------------------------------------------------------
