@@ -47,7 +47,7 @@ MAP: dict[str, set[str]] = {
     "repository": VALUES | {"worktree"},
     "changes": VALUES | {"repository", "worktree"},
     "commits": VALUES | {"repository", "changes"},
-    "history": VALUES | {"repository", "changes"},
+    "history": VALUES | {"repository", "changes", "commits"},
     # where they meet
     "cache": set(),
     "corpus": VALUES | {"cache", "files", "lexical", "syntax", "repository", "store", "workers"},
