@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 
 import msgspec
@@ -28,6 +30,8 @@ FACTS_VERSION = 1
 FEW = 12
 """Files analysed on the spot; more of them are worth the way to the workers."""
 BATCH_BYTES = 1 << 20
+KEPT_AT = 32
+"""Files counted one by one after which the counts move into the store."""
 WALL = 10.0
 """Seconds a file may take in a worker before the worker is killed: far beyond any file that parses at all."""
 AT_ONCE = 64
@@ -82,13 +86,17 @@ class Corpus:
         self._texts: Cache[BlobId, Text] = Cache(TEXT_CACHE_BYTES)
         self._outlines: Cache[bytes, Outline] = Cache(OUTLINE_CACHE_BYTES)
         self._lost: set[bytes] = set()
-        self._filling = threading.Lock()
+        self._filling, self._changing = threading.Lock(), threading.Lock()
+        self._urgent: deque[Path] = deque()
+        self._unkept = 0
+        self._behind: threading.Thread | None = None
         self._surveyed: list[tuple[Messages, Survey]] = []
         self._closed = False
 
     def close(self) -> None:
-        """Ends bulk work at the next file; what was finished stays."""
+        """Ends bulk work at the next batch; what was finished is kept."""
         self._closed = True
+        self.keep()
 
     # --- bytes ------------------------------------------------------------------------------------------------
 
@@ -114,12 +122,23 @@ class Corpus:
     # --- level one --------------------------------------------------------------------------------------------
 
     def survey(
-        self, snapshot: Snapshot, messages: Messages, deadline: float | None, report: Report | None = None
+        self,
+        snapshot: Snapshot,
+        messages: Messages,
+        deadline: float | None,
+        *,
+        urgent: Callable[[], Iterable[Path]] = tuple,
+        report: Report | None = None,
     ) -> Survey:
-        """Level one of a snapshot; complete unless the deadline (a reading of `time.monotonic`) comes first."""
+        """Level one of a snapshot; complete unless the deadline (a reading of `time.monotonic`) comes first.
+
+        `urgent` names the files to count first where there may be no time for all of them.
+        """
         for said, survey in self._surveyed:
             if said is messages and survey.snapshot is snapshot:
                 return survey
+        if deadline is not None:
+            self._urgent = deque(urgent())
         unreadable = self._fill(snapshot, deadline, report)
         survey = self._view(snapshot, messages, unreadable)
         if not survey.missing and not unreadable:
@@ -176,17 +195,38 @@ class Corpus:
                     report(done, len(todo), batch[0][0])
                 self._analyse(snapshot, batch, deadline, on_the_spot=len(todo) <= FEW)
                 done += len(batch)
+            self._unkept += done
         finally:
             self._filling.release()
         return unreadable
 
+    def go_on(self, survey: Survey) -> None:
+        """Finish behind the answer what a deadline cut short, and keep what was counted."""
+        if not survey.missing and self._unkept < KEPT_AT:
+            return
+        with self._changing:
+            if self._closed or (self._behind is not None and self._behind.is_alive()):
+                return
+            self._behind = threading.Thread(target=self._finish, args=(survey.snapshot,), daemon=True)
+            self._behind.start()
+
+    def _finish(self, snapshot: Snapshot) -> None:
+        self._fill(snapshot, None, None)
+        self.keep()
+
+    def keep(self) -> None:
+        """Move what was counted since the last time into the store."""
+        if self._unkept:
+            self._unkept = 0
+            self.index.flush()
+
     def _batches(
         self, snapshot: Snapshot, paths: Sequence[Path], unreadable: list[Path]
     ) -> Iterator[list[tuple[Path, Text]]]:
-        """Files with their bytes, as many at a time as keep every worker busy for a moment."""
+        """Files with their bytes, as many at a time as keep every worker busy for a moment; urgent ones first."""
         batch: list[tuple[Path, Text]] = []
         size = 0
-        for path in paths:
+        for path in self._by_urgency(paths):
             text = self.text(snapshot, path)
             if text is None:
                 unreadable.append(path)
@@ -198,6 +238,24 @@ class Corpus:
                 batch, size = [], 0
         if batch:
             yield batch
+
+    def _by_urgency(self, paths: Sequence[Path]) -> Iterator[Path]:
+        """Each path once, those that somebody has meanwhile called urgent before the rest."""
+        left = dict.fromkeys(paths)
+        while left:
+            path = self._next_urgent(left)
+            if path is None:
+                path = next(iter(left))
+            del left[path]
+            yield path
+
+    def _next_urgent(self, left: Mapping[Path, None]) -> Path | None:
+        with suppress(IndexError):  # another thread may take the last one
+            while True:
+                path = self._urgent.popleft()
+                if path in left:
+                    return path
+        return None
 
     def _analyse(
         self, snapshot: Snapshot, batch: Sequence[tuple[Path, Text]], deadline: float | None, *, on_the_spot: bool

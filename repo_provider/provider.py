@@ -81,8 +81,12 @@ class Provider:
 
     def warm(self) -> None:
         """Prepare for the first question: the index of what is served now, then the outlines of all of it."""
-        snapshot = self._now()
-        self.corpus.survey(snapshot, self._messages(snapshot, None), None)
+        self._fill(self._now(), None)
+
+    def _fill(self, snapshot: Snapshot, report: Report | None) -> None:
+        survey = self.corpus.survey(snapshot, self._messages(snapshot, None), None, report=report)
+        self.corpus.keep()
+        self.corpus.outline_all(survey, report)
 
     def close(self) -> None:
         """End every process and thread of this provider; what is known stays in the store."""
@@ -133,7 +137,7 @@ class Provider:
             return ContextQueryResult((), truncated=True)
         if snapshot is None:
             return ContextQueryResult((), truncated=False)
-        survey = self._surveyed(snapshot, deadline, cut)
+        survey = self._surveyed(plan, snapshot, deadline, cut)
         hits, texts, outlines = self._hits(plan, survey, paths, deadline, cut)
         selection = frames.select(
             hits, texts, max_frames=plan.max_frames, max_tokens=plan.max_tokens, outlines=outlines
@@ -144,9 +148,11 @@ class Provider:
             return ContextQueryResult(built, truncated=True)
         return ContextQueryResult(built, selection.truncated, selection.dropped or None)
 
-    def _surveyed(self, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> Survey:
+    def _surveyed(self, plan: Plan, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> Survey:
         share = None if deadline is None else deadline - (1 - LEVEL_ONE_SHARE) * max(0.0, deadline - time.monotonic())
-        survey = self.corpus.survey(snapshot, self._messages(snapshot, share), share)
+        messages = self._messages(snapshot, share)
+        survey = self.corpus.survey(snapshot, messages, share, urgent=lambda: _by_name(plan, snapshot))
+        self.corpus.go_on(survey)
         if survey.missing:
             cut(f"{survey.missing} of {len(snapshot.entries)} files were not counted in time")
         return survey
@@ -209,9 +215,7 @@ class Provider:
 
     def index(self, report: Report | None = None) -> None:
         """Count and outline every file of what is served now, and read its history, so that no question waits."""
-        snapshot = self._now()
-        survey = self.corpus.survey(snapshot, self._messages(snapshot, None), None, report)
-        self.corpus.outline_all(survey, report)
+        self._fill(self._now(), report)
         self.store.flush()
 
     def instant(self, revision: str) -> Instant:
@@ -305,6 +309,13 @@ class _Resolver:
 
     def derived(self, name: frames.FrameName) -> Digest | frames.Missing:
         return "unknown"
+
+
+def _by_name(plan: Plan, snapshot: Snapshot) -> list[Path]:
+    """Files whose path says words of the question, most first: where to look when there is no time for all."""
+    words = [term.encode() for term in plan.terms if term[0] != "=" and len(term) > 2]
+    said = ((sum(word in path.lower() for word in words), path) for path in snapshot.entries)
+    return [path for count, path in sorted(said, key=lambda item: (-item[0], item[1])) if count]
 
 
 def _committed_blob(snapshot: Snapshot, path: Path) -> BlobId | None:
