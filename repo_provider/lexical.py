@@ -685,10 +685,15 @@ class Index:
 
     def add_segment(self, data: bytes) -> bool:
         """Take in what `analyse_task` gave back; False where it is damaged."""
-        segment = Segment.from_buffer(data)
-        if segment is not None:
-            self._insert(self._contents, segment)
-        return segment is not None
+        return self.add_segments([data])
+
+    def add_segments(self, batch: Iterable[bytes]) -> bool:
+        """Take in the work of several workers, joined into one; False where any of it is damaged."""
+        segments = [Segment.from_buffer(data) for data in batch]
+        sound = [segment for segment in segments if segment is not None]
+        if sound:
+            self._insert(self._contents, merge(sound) if len(sound) > 1 else sound[0])
+        return len(sound) == len(segments)
 
     def add_messages(self, messages: Iterable[tuple[CommitId, bytes]]) -> None:
         """Count the words of (commit, message text) items."""
