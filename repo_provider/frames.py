@@ -300,10 +300,10 @@ class _Packer:
 
     def _whole_or_cut(self, hit: Hit, keep: Span, others: Sequence[Piece], limit: int, most: int) -> Piece | None:
         """The hit whole where that is within the limit or little more, else the blocks around what to keep."""
-        free = _free(hit, keep, others)
-        if free == hit.span:
+        free, bound = _free(hit, keep, others), min(most, int(limit * WHOLE))
+        if free == hit.span and free.end - free.start <= bound * 4:  # no use counting the tokens of more
             whole = self._piece(hit, free)
-            if self._weight(whole) <= min(most, int(limit * WHOLE)):
+            if self._weight(whole) <= bound:
                 return whole
         return self._cut(hit, keep, free, limit)
 
