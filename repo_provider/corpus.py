@@ -39,7 +39,7 @@ AT_ONCE = 64
 TEXT_CACHE_BYTES = 48 << 20
 OUTLINE_CACHE_BYTES = 32 << 20
 
-Messages = Sequence[tuple[CommitId, Sequence[Path]]]
+Touches = Sequence[tuple[CommitId, Sequence[Path]]]
 """Commits with the paths they touched, their texts being counted already."""
 
 
@@ -90,7 +90,7 @@ class Corpus:
         self._urgent: deque[Path] = deque()
         self._unkept = 0
         self._behind: threading.Thread | None = None
-        self._surveyed: list[tuple[Messages, Survey]] = []
+        self._surveyed: list[tuple[Touches, Survey]] = []
         self._closed = False
 
     def close(self) -> None:
@@ -121,31 +121,35 @@ class Corpus:
 
     # --- level one --------------------------------------------------------------------------------------------
 
-    def survey(
+    def count(
         self,
         snapshot: Snapshot,
-        messages: Messages,
         deadline: float | None,
         *,
         urgent: Callable[[], Iterable[Path]] = tuple,
         report: Report | None = None,
-    ) -> Survey:
-        """Level one of a snapshot; complete unless the deadline (a reading of `time.monotonic`) comes first.
+    ) -> tuple[Path, ...]:
+        """Count every file of a snapshot, or as many as the deadline (a reading of `time.monotonic`) lets.
 
-        `urgent` names the files to count first where there may be no time for all of them.
+        `urgent` names those to begin with where there may be no time for all. Gives the files that cannot be read.
         """
-        for said, survey in self._surveyed:
-            if said is messages and survey.snapshot is snapshot:
-                return survey
+        if any(survey.snapshot is snapshot for _, survey in self._surveyed):
+            return ()
         if deadline is not None:
             self._urgent = deque(urgent())
-        unreadable = self._fill(snapshot, deadline, report)
-        survey = self._view(snapshot, messages, unreadable)
+        return tuple(self._fill(snapshot, deadline, report))
+
+    def survey(self, snapshot: Snapshot, touches: Touches, unreadable: Sequence[Path] = ()) -> Survey:
+        """Level one of a snapshot as far as it is counted."""
+        for said, survey in self._surveyed:
+            if said is touches and survey.snapshot is snapshot:
+                return survey
+        survey = self._view(snapshot, touches, unreadable)
         if not survey.missing and not unreadable:
-            self._surveyed = [(messages, survey), *self._surveyed[:3]]
+            self._surveyed = [(touches, survey), *self._surveyed[:3]]
         return survey
 
-    def _view(self, snapshot: Snapshot, messages: Messages, unreadable: Sequence[Path]) -> Survey:
+    def _view(self, snapshot: Snapshot, touches: Touches, unreadable: Sequence[Path]) -> Survey:
         facts = self.facts(snapshot)
         served = [
             (path, _content_key(entry.blob, facts[path].language))
@@ -155,7 +159,7 @@ class Corpus:
         uncounted = set(self.index.missing(key for _, key in served))
         counted = [(path, key) for path, key in served if key not in uncounted] if uncounted else served
         missing = len(served) - len(counted) + len(snapshot.entries) - len(facts) - len(unreadable)
-        return Survey(snapshot, self.index.view(counted, messages), facts, missing, tuple(unreadable))
+        return Survey(snapshot, self.index.view(counted, touches), facts, missing, tuple(unreadable))
 
     def facts(self, snapshot: Snapshot) -> dict[Path, Facts]:
         """What is known of the snapshot's files, in path order."""
@@ -195,7 +199,7 @@ class Corpus:
                     report(done, len(todo), batch[0][0])
                 self._analyse(snapshot, batch, deadline, on_the_spot=len(todo) <= FEW)
                 done += len(batch)
-            self._unkept += done
+                self._unkept += len(batch)
         finally:
             self._filling.release()
         return unreadable

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from repo_provider import frames, planner, ranking, syntax
-from repo_provider.corpus import Corpus, Messages, Report, Survey
+from repo_provider.commits import Messages
+from repo_provider.corpus import Corpus, Report, Survey, Touches
 from repo_provider.errors import BadRequest, UnsupportedKind
 from repo_provider.globs import PathFilter
 from repo_provider.history import History, Late
@@ -36,10 +37,10 @@ from repo_provider.workers import Workers
 
 OUTLINED = 40
 """Files of the shortlist that are parsed: those that may end up in the answer."""
-LEVEL_ONE_SHARE = 0.6
+COUNTING = 0.6
 """Of the time a query has: what counting words may take before the files counted so far have to do."""
-MESSAGES = 8_000
-"""Newest commits whose messages count as words about the files they touched."""
+EXPLAINING = 0.3
+"""Of the time left then: what reading commit messages may take."""
 
 
 class _Cut:
@@ -69,8 +70,9 @@ class Provider:
         self.workers = Workers(settings.workers)
         self.history = History(self.repository, self.store)
         self.corpus = Corpus(self.repository, self.store, self.workers)
-        self._recent = threading.Lock()
+        self._recent, self._reading = threading.Lock(), threading.Lock()
         self._working: Snapshot | None = None
+        self._said_before: list[tuple[Messages, Touches]] = []
         self._closed = False
 
     @property
@@ -84,8 +86,12 @@ class Provider:
         self._fill(self._now(), None)
 
     def _fill(self, snapshot: Snapshot, report: Report | None) -> None:
-        survey = self.corpus.survey(snapshot, self._messages(snapshot, None), None, report=report)
+        unreadable = self.corpus.count(snapshot, None, report=report)
         self.corpus.keep()
+        messages = self._explained(snapshot, None, _Cut())
+        survey = self.corpus.survey(snapshot, self._touches(messages), unreadable)
+        self.corpus.keep()
+        self.history.build(lambda: self._closed)
         self.corpus.outline_all(survey, report)
 
     def close(self) -> None:
@@ -111,8 +117,33 @@ class Provider:
                 self._working = fresh
             return self._working
 
-    def _messages(self, snapshot: Snapshot, deadline: float | None) -> Messages:
-        return ()
+    def _explained(self, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> Messages:
+        """The newest commits' messages seen from a snapshot; none where there was no time to read them."""
+        if self._reading.acquire(timeout=_seconds_until(deadline)):  # one reader: the next one finds it all there
+            try:
+                return self.history.messages(snapshot, deadline=deadline)
+            except Late:
+                pass
+            finally:
+                self._reading.release()
+        cut("commit messages were not read in time")
+        return Messages()
+
+    def _touches(self, messages: Messages) -> Touches:
+        """The messages as `corpus` counts them. The same messages give the same object again."""
+        with self._recent:
+            for said, touches in self._said_before:
+                if said is messages:
+                    return touches
+        telling = [message for message in messages.items if not message.bulk]
+        missing = set(self.corpus.index.missing_messages(message.commit for message in telling))
+        texts = ((message.commit, message.text.encode()) for message in telling if message.commit in missing)
+        if missing:
+            self.corpus.index.add_messages(texts)
+        touches = tuple((message.commit, message.paths) for message in telling)
+        with self._recent:
+            self._said_before = [(messages, touches), *self._said_before[:3]]
+        return touches
 
     # --- query --------------------------------------------------------------------------------------------------
 
@@ -149,9 +180,9 @@ class Provider:
         return ContextQueryResult(built, selection.truncated, selection.dropped or None)
 
     def _surveyed(self, plan: Plan, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> Survey:
-        share = None if deadline is None else deadline - (1 - LEVEL_ONE_SHARE) * max(0.0, deadline - time.monotonic())
-        messages = self._messages(snapshot, share)
-        survey = self.corpus.survey(snapshot, messages, share, urgent=lambda: _by_name(plan, snapshot))
+        unreadable = self.corpus.count(snapshot, _share(deadline, COUNTING), urgent=lambda: _by_name(plan, snapshot))
+        messages = self._explained(snapshot, _share(deadline, EXPLAINING), cut)
+        survey = self.corpus.survey(snapshot, self._touches(messages), unreadable)
         self.corpus.go_on(survey)
         if survey.missing:
             cut(f"{survey.missing} of {len(snapshot.entries)} files were not counted in time")
@@ -228,7 +259,7 @@ class Provider:
     def status(self, paths: PathFilter | None = None, *, languages: bool = False) -> dict[str, object]:
         """What is served, what is left out and why, as names and plain values. With `paths`, each one's own fate."""
         snapshot = self._now()
-        survey = self.corpus.survey(snapshot, (), None)
+        survey = self.corpus.survey(snapshot, (), self.corpus.count(snapshot, None))
         skipped = _skipped(survey)
         if paths is not None:
             return {"paths": _fates(snapshot, survey, skipped, paths)}
@@ -309,6 +340,16 @@ class _Resolver:
 
     def derived(self, name: frames.FrameName) -> Digest | frames.Missing:
         return "unknown"
+
+
+def _seconds_until(deadline: float | None) -> float:
+    """As `Lock.acquire` takes it: -1 waits."""
+    return -1 if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _share(deadline: float | None, share: float) -> float | None:
+    """The instant at which this share of the time left is spent."""
+    return None if deadline is None else deadline - (1 - share) * _seconds_until(deadline)
 
 
 def _by_name(plan: Plan, snapshot: Snapshot) -> list[Path]:
