@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from repo_provider.errors import BudgetUnsatisfiable
 from repo_provider.frames import (
@@ -25,6 +27,7 @@ from repo_provider.frames import (
 )
 from repo_provider.model import BlobId, CommitId, Definition, Hit, Outline, Path, Span, Text
 from repo_provider.protocol import KINDS, Digest, FrameId, FrameVerdict, Provenance, Relation, digest, token_cost
+from tests.spec import requirement
 
 COMMIT = CommitId(bytes.fromhex("c0" * 20))
 BLOB = BlobId(bytes.fromhex("b1" * 20))
@@ -53,6 +56,7 @@ def whole(data: bytes) -> Span:
 # --- names -----------------------------------------------------------------------------------------------------
 
 
+@requirement("stable-id")
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -181,10 +185,16 @@ def questions(draw: st.DrawFn) -> tuple[list[Hit], dict[Path, Text], dict[Path, 
         low, high = sorted(draw(st.tuples(st.integers(first, last), st.integers(first, last))))
         focus = draw(st.none() | st.just(lines(text, low, high)))
         name = draw(st.none() | st.just("f"))
-        score = draw(st.sampled_from([0.0, 0.25, 0.5, 0.9]))
         kind = draw(st.sampled_from(["snippet", "symbol"]))
+        score = draw(st.sampled_from([0.0, 0.25, 0.5, 0.9]))
         hits.append(Hit(path, kind, lines(text, first, last), score, name, focus=focus))
-    return hits, texts, outlines
+    return [numbered_twin(hit, hits) for hit in hits], texts, outlines
+
+
+def numbered_twin(hit: Hit, hits: Sequence[Hit]) -> Hit:
+    """Definitions of one name in one file are told apart by their order."""
+    twins = sorted({other.span for other in hits if other.name and other.path == hit.path})
+    return replace(hit, ordinal=twins.index(hit.span)) if hit.name else hit
 
 
 def chosen(
@@ -208,6 +218,7 @@ def line_costs(text: Text, span: Span) -> list[int]:
 budgets = st.tuples(st.integers(0, 12), st.one_of(st.integers(0, 60), st.integers(0, 2_000)))
 
 
+@requirement("B1", "B3", "B4")
 @given(questions(), budgets)
 def test_no_budget_is_ever_exceeded(
     question: tuple[list[Hit], dict[Path, Text], dict[Path, Outline]], budget: tuple[int, int]
@@ -220,6 +231,7 @@ def test_no_budget_is_ever_exceeded(
         assert -(-len(piece.content.encode("utf-8")) // 4) == piece.cost  # B3
 
 
+@requirement("D1", "P2")
 @given(questions(), budgets)
 def test_every_piece_is_whole_lines_of_its_file(
     question: tuple[list[Hit], dict[Path, Text], dict[Path, Outline]], budget: tuple[int, int]
@@ -232,6 +244,7 @@ def test_every_piece_is_whole_lines_of_its_file(
         assert digest(piece.content.encode("utf-8")) == piece.digest  # D1
 
 
+@requirement("no-merge")
 @given(questions(), budgets)
 def test_no_two_pieces_share_a_line_or_a_digest(
     question: tuple[list[Hit], dict[Path, Text], dict[Path, Outline]], budget: tuple[int, int]
@@ -275,6 +288,18 @@ def test_model_tokens_fit_the_same_budget(
     assert sum(piece.tokens or len(piece.content.encode("utf-8")) for piece in selection.pieces) <= budget[1]
 
 
+@requirement("D2", "stable-id")
+@given(questions(), budgets, budgets)
+def test_one_identity_has_one_content_whatever_the_budget(
+    question: tuple[list[Hit], dict[Path, Text], dict[Path, Outline]], one: tuple[int, int], two: tuple[int, int]
+) -> None:
+    held: dict[str, str] = {}
+    for budget in (one, two):
+        for piece in chosen(question, *budget).pieces:
+            frame = build(piece, question[1][piece.path], Origin("/r"))
+            assert held.setdefault(frame.id, frame.content) == frame.content
+
+
 def spans(selection: Selection) -> list[tuple[bytes, int, int]]:
     return [(piece.path, piece.span.start // 40 + 1, piece.span.end // 40) for piece in selection.pieces]
 
@@ -314,6 +339,7 @@ def test_no_piece_is_a_whole_file_just_because_there_is_room() -> None:
     assert [1_000] == [piece.cost for piece in selection.pieces]
 
 
+@requirement("truncated")
 def test_several_files_come_before_many_frames_of_one() -> None:  # fault 108
     data, text = numbered(100), Text(numbered(100))
     other = [b"def retry(): 1\n" * 12, b"def retry(): 2\n" * 12]
@@ -326,6 +352,7 @@ def test_several_files_come_before_many_frames_of_one() -> None:  # fault 108
     assert selection.truncated
 
 
+@requirement("G1", "G2", "U3", "no-merge")
 def test_identical_content_is_one_frame_that_names_the_other_paths() -> None:  # fault 108
     data = b"def retry():\n    return 1\n"
     hits = [hit(path, whole(data)) for path in (C, A, B)]
@@ -378,6 +405,7 @@ def test_blank_lines_frame_nothing() -> None:
         assert Selection() == select([hit(A, whole(empty))], {A: Text(empty)}, max_frames=8, max_tokens=1)
 
 
+@requirement("zero-budget")
 def test_zero_budgets_get_zero_frames() -> None:  # fault 111
     data = b"def f(): pass\n"
     for max_frames, max_tokens in ((0, 100), (100, 0), (0, 0)):
@@ -387,6 +415,7 @@ def test_zero_budgets_get_zero_frames() -> None:  # fault 111
     assert not select([], {}, max_frames=0, max_tokens=0).truncated
 
 
+@requirement("budget_unsatisfiable")
 def test_a_budget_that_no_line_fits_is_unsatisfiable() -> None:  # fault 111
     data = b"def function(argument): pass\n"
     with pytest.raises(BudgetUnsatisfiable):
@@ -420,6 +449,7 @@ def piece(text: Text, span: Span, path: Path = A, **more: object) -> Piece:
     return only
 
 
+@requirement("F3", "F5", "F17", "digested-bytes")
 def test_a_frame_of_the_working_tree_cites_the_file_on_disk() -> None:
     text = Text(b"import os\n\ndef retry():\n    pass\n")
     one = piece(text, Span(11, 33), Path(b"src/n t.py"), name="retry", ordinal=1)
@@ -435,6 +465,7 @@ def test_a_frame_of_the_working_tree_cites_the_file_on_disk() -> None:
     assert (None, None, ()) == (frame.valid_from, frame.valid_to, frame.relations)
 
 
+@requirement("provenance-order", "F17")
 def test_a_committed_file_is_cited_as_the_git_object_too() -> None:
     text = Text(b"a\nb\nc\n")
     frame = build(piece(text, Span(2, 4)), text, Origin("/r", head=COMMIT), blob=BLOB, window=(0, None))
@@ -447,6 +478,7 @@ def test_a_committed_file_is_cited_as_the_git_object_too() -> None:
     assert "snippet:a.py:L2" == frame.id
 
 
+@requirement("F4", "U3")
 def test_an_as_of_frame_has_no_file_link() -> None:
     text = Text(b"a\nb\nc\n")
     one = piece(text, Span(0, 4), Path(b"old+name.py"))
@@ -461,6 +493,7 @@ def test_an_as_of_frame_has_no_file_link() -> None:
     assert () == bare.relations
 
 
+@requirement("digested-bytes", "P2")
 def test_a_transcoded_file_is_cited_whole() -> None:
     text = Text("\ufeffclass A\n{\n}\n".encode("utf-16-le"))
     frame = build(piece(text, Span(8, 12)), text, Origin("/r", head=COMMIT), blob=BLOB)
@@ -471,6 +504,7 @@ def test_a_transcoded_file_is_cited_whole() -> None:
     assert (frame.provenance[1].uri or "").endswith(";path=/a.py")
 
 
+@requirement("digested-bytes", "D1", "P2")
 def test_latin1_content_keeps_the_link_to_the_bytes() -> None:  # fault 82
     text = Text(b"x\n# fa\xe7ade\n")
     frame = build(piece(text, Span(2, 11)), text, Origin("/r"))
@@ -479,6 +513,7 @@ def test_latin1_content_keeps_the_link_to_the_bytes() -> None:  # fault 82
     assert ("L2", digest(b"# fa\xe7ade\n")) == (frame.provenance[0].range, frame.provenance[0].digest)
 
 
+@requirement("F2", "F3")
 @pytest.mark.parametrize(
     "path", [b"b\xe5.py", b"a\nb.py", b"\x1b[31m.py", "\u202egpj.py".encode(), b" ", b"\xef\xbb\xbf"]
 )
@@ -506,6 +541,7 @@ def test_a_derived_frame_is_a_summary() -> None:
     assert (link,) == frame.provenance
 
 
+@requirement("spec-P4")
 def test_model_tokens_are_on_the_frame_only_when_counted() -> None:
     text = Text(b"def f(): pass\n")
     hits = [hit(A, whole(text.data))]
@@ -552,6 +588,7 @@ OUTLINE = Outline("python", (definition("f", 0, 17, 9), definition("f", 17, 34, 
 ONE, TWO = digest(TWINS[:17]), digest(TWINS[17:])
 
 
+@requirement("verify-valid", "verify-stale", "verify-gone")
 def test_a_named_frame_is_valid_while_any_definition_of_that_name_has_its_digest() -> None:
     files = Files(TWINS, OUTLINE)
     assert ("valid", None) == judged("snippet:a.py#f", ONE, files)
@@ -569,6 +606,7 @@ def test_a_name_that_could_not_be_looked_for_is_unknown() -> None:
     assert ("unknown", None) == judged("snippet:a.py#f", ONE, Files(TWINS, Outline("python", complete=False)))
 
 
+@requirement("verify-valid", "verify-stale")
 def test_lines_are_valid_wherever_they_moved() -> None:
     held = digest(b"two\nthree\n")
     for data in (
@@ -610,6 +648,7 @@ def test_derived_frames_are_made_again() -> None:
         assert ("gone", None) == judged(frame_id, ONE, Files(b"", missing="gone"))
 
 
+@requirement("verify-gone", "verify-unknown")
 @pytest.mark.parametrize("missing", ["gone", "unknown"])
 def test_what_cannot_be_read_has_the_resolvers_word(missing: Missing) -> None:
     files = Files(TWINS, OUTLINE, missing)
@@ -617,6 +656,7 @@ def test_what_cannot_be_read_has_the_resolvers_word(missing: Missing) -> None:
         assert (missing, None) == judged(frame_id, ONE, files)
 
 
+@requirement("V3", "V5", "verify-echo", "verify-unknown")
 @pytest.mark.parametrize(
     "frame",
     [
@@ -630,6 +670,7 @@ def test_what_we_cannot_speak_for_is_unknown_and_echoed_whole(frame: FrameId) ->
     assert FrameVerdict(frame, "unknown") == verdict(frame, "p", Files(TWINS, OUTLINE))
 
 
+@requirement("D3", "F5", "kind", "verify-valid")
 @given(questions(), budgets)
 def test_every_frame_verifies_as_it_was_served(
     question: tuple[list[Hit], dict[Path, Text], dict[Path, Outline]], budget: tuple[int, int]
@@ -664,3 +705,12 @@ def test_every_frame_verifies_as_it_was_served(
         identity = FrameId("p", frame.id, frame.content_digest)
         assert FrameVerdict(identity, "valid") == verdict(identity, "p", Now())
         assert frame.provenance[0].digest == texts[one.path].cited(one.span)[1]  # F5
+
+
+@requirement("spec-P1", "shape")
+def test_a_frame_is_full_and_has_nothing_of_the_other_representations() -> None:
+    text = Text(b"def f(): pass\n")
+    frame = build(piece(text, whole(text.data)), text, Origin("/r"))
+    members = set(msgspec.json.decode(msgspec.json.encode(frame)))
+    expected = {"id", "kind", "title", "score", "token_cost", "content", "content_digest", "uri", "content_fidelity"}
+    assert expected | {"provenance", "citation_label"} == members
