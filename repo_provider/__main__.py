@@ -22,9 +22,13 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["serve"] and not {"-h", "--help"} & set(arguments):
         _serve(arguments[1:])
-    from repo_provider.cli import run
+    try:
+        from repo_provider.cli import run
 
-    sys.exit(run(arguments, surroundings()))
+        code = run(arguments, surroundings())
+    except KeyboardInterrupt:  # before the command line was there to say so
+        code = 130
+    sys.exit(code)
 
 
 def _serve(arguments: list[str]) -> NoReturn:
