@@ -140,6 +140,12 @@ def explanation(message: str) -> str:
     )
 
 
+def subject(data: bytes) -> str:
+    """The first line of a commit's message that somebody chose, as `explanation` sees it; else its first line."""
+    message = _message(data)
+    return next(iter((explanation(message) or message.strip()).splitlines()), "")
+
+
 # --- one commit ------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from repo_provider import frames, planner, ranking, syntax
-from repo_provider.commits import Messages
+from repo_provider.commits import Messages, subject
 from repo_provider.corpus import Corpus, Report, Survey, Touches
 from repo_provider.errors import BadRequest, UnsupportedKind
 from repo_provider.globs import PathFilter
@@ -154,30 +154,37 @@ class Provider:
 
         `deadline` is a reading of `time.monotonic`; what it cuts short is said in one line to the log.
         """
+        return self.explain(query, deadline, paths)[0]
+
+    def explain(
+        self, query: ContextQuery, deadline: float | None = None, paths: PathFilter | None = None
+    ) -> tuple[ContextQueryResult, tuple[Mapping[str, float], ...]]:
+        """The answer to a query, and for each of its frames the parts that its score is made of."""
         plan = planner.plan(query, roots=self.roots)
         self._say_once(*plan.notes)
         if not plan.kinds:
             raise UnsupportedKind(f"none of the kinds asked for is served: {', '.join(query.kinds)}")
         if not plan.max_frames or not plan.max_tokens:
-            return ContextQueryResult((), truncated=False)
+            return ContextQueryResult((), truncated=False), ()
         cut = _Cut()
         try:
             snapshot = self._snapshot(plan.as_of, deadline)
         except Late:
             self._log("cut answer: history was not read in time")
-            return ContextQueryResult((), truncated=True)
+            return ContextQueryResult((), truncated=True), ()
         if snapshot is None:
-            return ContextQueryResult((), truncated=False)
+            return ContextQueryResult((), truncated=False), ()
         survey = self._surveyed(plan, snapshot, deadline, cut)
         hits, texts, outlines = self._hits(plan, survey, paths, deadline, cut)
         selection = frames.select(
             hits, texts, max_frames=plan.max_frames, max_tokens=plan.max_tokens, outlines=outlines
         )
         built = self._built(selection.pieces, snapshot, texts, deadline, cut)
+        parts = tuple(piece.hit.parts for piece in selection.pieces)
         if cut.reasons:
             self._log(f"cut answer: {'; '.join(cut.reasons)}")
-            return ContextQueryResult(built, truncated=True)
-        return ContextQueryResult(built, selection.truncated, selection.dropped or None)
+            return ContextQueryResult(built, truncated=True), parts
+        return ContextQueryResult(built, selection.truncated, selection.dropped or None), parts
 
     def _surveyed(self, plan: Plan, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> Survey:
         unreadable = self.corpus.count(snapshot, _share(deadline, COUNTING), urgent=lambda: _by_name(plan, snapshot))
@@ -255,6 +262,28 @@ class Provider:
         if opens is None:
             raise BadRequest(f"{revision} is not on the first-parent line of what is served", reason="invalid_revision")
         return opens
+
+    def timeline(self, limit: int) -> dict[str, object]:
+        """The commits an instant can mean, oldest first, as plain values; of more than `limit` an even sample."""
+        head = self.repository.head()
+        if head is None:
+            return {"basis": "", "working_tree": self.repository.root is not None, "total": 0, "commits": []}
+        line = self.history.line(head)
+        named = [position for position in range(len(line)) if format_instant(line.window(position)[0])]
+        last = len(named) - 1
+        sample = named if last < limit else [named[last * step // (limit - 1)] for step in range(limit)]
+        with self.repository.objects() as objects:
+            told = [(line.commits[position], line.times[position]) for position in sample]
+            commits = [
+                {"commit": commit.hex(), "at": format_instant(at), "subject": subject(objects.commit(commit))}
+                for commit, at in told
+            ]
+        return {
+            "basis": f"reachable history of {self.repository.head_name()}",
+            "working_tree": self.repository.root is not None and self.settings.ref is None,
+            "total": len(named),
+            "commits": commits,
+        }
 
     def status(self, paths: PathFilter | None = None, *, languages: bool = False) -> dict[str, object]:
         """What is served, what is left out and why, as names and plain values. With `paths`, each one's own fate."""
