@@ -292,11 +292,9 @@ class Corpus:
 
     # --- level two --------------------------------------------------------------------------------------------
 
-    def outlines(
-        self, snapshot: Snapshot, texts: Mapping[Path, Text], facts: Mapping[Path, Facts], deadline: float | None
-    ) -> Outlined:
+    def outlines(self, texts: Mapping[Path, Text], facts: Mapping[Path, Facts], deadline: float | None) -> Outlined:
         """The outlines of these texts, parsed where they are not remembered, until the deadline comes."""
-        keys = {path: _outline_key(snapshot.entries[path].blob, facts[path].language) for path in texts}
+        keys = {path: _outline_key(text.blob, facts[path].language) for path, text in texts.items()}
         found = self._recalled(keys)
         todo = {keys[path]: path for path in texts if keys[path] not in found}
         payloads = [syntax.encode_task(texts[path].data, facts[path].language) for path in todo.values()]
@@ -316,10 +314,10 @@ class Corpus:
         lost = tuple(path for path in texts if keys[path] in self._lost)
         return Outlined({path: found[key] for path, key in keys.items() if key in found}, late, lost)
 
-    def outline(self, snapshot: Snapshot, path: Path, text: Text) -> Outline | None:
+    def outline(self, path: Path, text: Text) -> Outline | None:
         """One file's outline; None where its parser had to be stopped."""
-        facts = self._facts.get(snapshot.entries[path].blob + path) or _facts_about(path, text)
-        found = self.outlines(snapshot, {path: text}, {path: facts}, None)
+        facts = _facts_about(path, text)
+        found = self.outlines({path: text}, {path: facts}, None)
         return None if found.lost else found.outlines.get(path)
 
     def outline_all(self, survey: Survey, report: Report | None = None) -> None:

@@ -6,6 +6,7 @@ always cover whole lines. Nothing here does I/O; nothing here is ever changed af
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -87,6 +88,11 @@ class Text:
         self.raw = raw
         self.data = _transcoded(raw)
         self.transcoded = self.data is not raw
+
+    @cached_property
+    def blob(self) -> BlobId:
+        """Git's name for these bytes."""
+        return BlobId(hashlib.sha1(b"blob %d\0" % len(self.raw) + self.raw, usedforsecurity=False).digest())
 
     @cached_property
     def starts(self) -> list[int]:
@@ -230,7 +236,18 @@ class Outline(Struct, frozen=True, array_like=True):
 # --- lexical (level one) ---------------------------------------------------------------------------------------
 
 FIELDS = ("body", "names", "comments", "path", "messages")
-"""The fields that level one counts words in; `path` belongs to a path, `messages` to its history, the rest to bytes."""
+"""The fields that level one counts words in; `path` belongs to a path, `messages` to commits, the rest to bytes."""
+
+
+class Touched(Struct, frozen=True):
+    """Which commit touched which file: parallel arrays of a commit's row and a file's row, commits ascending.
+
+    `spread[commit]` is how many paths the commit touched, with those that are gone.
+    """
+
+    commits: NDArray[np.int64]
+    files: NDArray[np.int64]
+    spread: NDArray[np.float64]
 
 
 class Matches(Struct, frozen=True):
@@ -239,6 +256,7 @@ class Matches(Struct, frozen=True):
     Rows are the snapshot's text files in path order: `paths[row]`. For field `f` and term `i`, `rows[f][i]` are the
     rows that hold the term (int32, ascending), `counts[f][i]` how often (float64); the document frequency is their
     number, exact under the snapshot. `lengths[f]` is each row's number of words in that field.
+    The rows of field `messages` are commits, newest first; `touched` ties them to files.
     `centrality[row]` counts the other files that mention the names a file defines.
     """
 
@@ -248,6 +266,7 @@ class Matches(Struct, frozen=True):
     counts: Mapping[str, tuple[NDArray[np.float64], ...]]
     lengths: Mapping[str, NDArray[np.float64]]
     centrality: NDArray[np.float64]
+    touched: Touched
 
 
 # --- query -> answer -------------------------------------------------------------------------------------------

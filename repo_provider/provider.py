@@ -13,10 +13,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from repo_provider import frames, planner, ranking, syntax
 from repo_provider.commits import Messages, subject
 from repo_provider.corpus import Corpus, Report, Survey, Touches
-from repo_provider.errors import BadRequest, UnsupportedKind
+from repo_provider.errors import BadRequest, Unavailable, UnsupportedKind
 from repo_provider.globs import PathFilter
 from repo_provider.history import History, Late
 from repo_provider.model import BlobId, CommitId, Hit, Outline, Path, Plan, Snapshot, Text
@@ -30,7 +32,7 @@ from repo_provider.protocol import (
     Instant,
     format_instant,
 )
-from repo_provider.repository import Repository
+from repo_provider.repository import Missing, Repository
 from repo_provider.settings import Settings, store_outside
 from repo_provider.store import Store
 from repo_provider.workers import Workers
@@ -83,7 +85,7 @@ class Provider:
 
     def warm(self) -> None:
         """Prepare for the first question: the index of what is served now, then the outlines of all of it."""
-        self._fill(self._now(), None)
+        self._fill(self.now(), None)
 
     def _fill(self, snapshot: Snapshot, report: Report | None) -> None:
         unreadable = self.corpus.count(snapshot, None, report=report)
@@ -104,9 +106,9 @@ class Provider:
     # --- snapshots ----------------------------------------------------------------------------------------------
 
     def _snapshot(self, as_of: Instant | None, deadline: float | None) -> Snapshot | None:
-        return self._now() if as_of is None else self.history.at(as_of, deadline)
+        return self.now() if as_of is None else self.history.at(as_of, deadline)
 
-    def _now(self) -> Snapshot:
+    def now(self) -> Snapshot:
         """The working tree; the tip of the served ref where there is none or a ref was chosen."""
         if self.repository.root is None or self.settings.ref is not None:
             tip = self.repository.head()
@@ -174,6 +176,7 @@ class Provider:
             return ContextQueryResult((), truncated=True), ()
         if snapshot is None:
             return ContextQueryResult((), truncated=False), ()
+        plan = self._anchored(plan, snapshot, deadline, cut)
         survey = self._surveyed(plan, snapshot, deadline, cut)
         hits, texts, outlines = self._hits(plan, survey, paths, deadline, cut)
         selection = frames.select(
@@ -204,7 +207,7 @@ class Provider:
             shortlist = [candidate for candidate in shortlist if paths.matches(candidate.path)]
         texts = self.corpus.texts(survey.snapshot, (candidate.path for candidate in shortlist))
         parsed = {one.path: texts[one.path] for one in shortlist[:OUTLINED] if one.path in texts}
-        outlined = self.corpus.outlines(survey.snapshot, parsed, survey.facts, deadline)
+        outlined = self.corpus.outlines(parsed, survey.facts, deadline)
         if outlined.late:
             cut(f"{outlined.late} files were not parsed in time")
         if outlined.lost:
@@ -232,9 +235,34 @@ class Provider:
                 origin,
                 blob=_committed_blob(snapshot, piece.path),
                 window=(window.opens, window.closes),
+                current=self._today(piece.path, snapshot, deadline, cut),
             )
             for piece, window in zip(pieces, windows.windows, strict=True)
         )
+
+    def _today(self, path: Path, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> Path | None:
+        """What an as-of file is called today; None where it is gone, or for the working tree itself."""
+        if snapshot.commit is None:
+            return None
+        try:
+            return self.history.path_now(path, snapshot, deadline)
+        except Late:
+            cut("renames were not read in time")
+            return None
+
+    def _anchored(self, plan: Plan, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> Plan:
+        """The plan with its anchors' paths, those of today, as the snapshot calls them."""
+        if snapshot.commit is None or not plan.anchors:
+            return plan
+        anchors = []
+        for anchor in plan.anchors:
+            try:
+                path = self.history.path_then(anchor.path, snapshot, deadline)
+            except Late:
+                cut("renames were not read in time")
+                path = None
+            anchors.append(replace(anchor, path=path or anchor.path))
+        return replace(plan, anchors=tuple(anchors))
 
     def _say_once(self, *notes: str) -> None:
         for note in notes:
@@ -253,7 +281,7 @@ class Provider:
 
     def index(self, report: Report | None = None) -> None:
         """Count and outline every file of what is served now, and read its history, so that no question waits."""
-        self._fill(self._now(), report)
+        self._fill(self.now(), report)
         self.store.flush()
 
     def instant(self, revision: str) -> Instant:
@@ -287,7 +315,7 @@ class Provider:
 
     def status(self, paths: PathFilter | None = None, *, languages: bool = False) -> dict[str, object]:
         """What is served, what is left out and why, as names and plain values. With `paths`, each one's own fate."""
-        snapshot = self._now()
+        snapshot = self.now()
         survey = self.corpus.survey(snapshot, (), self.corpus.count(snapshot, None))
         skipped = _skipped(survey)
         if paths is not None:
@@ -341,34 +369,50 @@ class _Resolver:
         self._provider = provider
         self._snapshots: dict[CommitId | None, Snapshot | frames.Missing] = {}
 
-    def _snapshot(self, commit: CommitId | None) -> Snapshot | frames.Missing:
-        if commit not in self._snapshots:
-            self._snapshots[commit] = self._look(commit)
-        return self._snapshots[commit]
-
-    def _look(self, commit: CommitId | None) -> Snapshot | frames.Missing:
-        if commit is None:
-            return self._provider._now()
-        return self._provider.history.snapshot(commit)
-
     def text(self, path: Path, commit: CommitId | None) -> Text | frames.Missing:
-        snapshot = self._snapshot(commit)
+        snapshot = self.snapshot(commit)
         if not isinstance(snapshot, Snapshot):
             return snapshot
         text = self._provider.corpus.text(snapshot, path)
-        if text is not None:
-            return text
-        return "unknown" if path in snapshot.entries else "gone"
+        if text is None and path in snapshot.sparse:
+            data = self._provider.repository.blob(snapshot.sparse[path])
+            text = None if data is None else Text(data)
+        return self._why_not(snapshot, path) if text is None else text
+
+    def _why_not(self, snapshot: Snapshot, path: Path) -> frames.Missing:
+        """A path that is there but cannot be read or served says nothing about what it holds."""
+        there = path in snapshot.entries or path in snapshot.sparse
+        kept_back = any(path in snapshot.skipped.get(reason, ()) for reason in ("oversize", "unreadable"))
+        lost = path in snapshot.skipped.get("missing_object", ())
+        return "unknown" if there or kept_back or (lost and self._provider.repository.promised) else "gone"
 
     def outline(self, path: Path, commit: CommitId | None) -> Outline | None:
-        snapshot = self._snapshot(commit)
         text = self.text(path, commit)
-        if not isinstance(snapshot, Snapshot) or not isinstance(text, Text):
+        if not isinstance(text, Text):
             return None
-        return self._provider.corpus.outline(snapshot, path, text)
+        return self._provider.corpus.outline(path, text)
 
     def derived(self, name: frames.FrameName) -> Digest | frames.Missing:
         return "unknown"
+
+    def snapshot(self, commit: CommitId | None) -> Snapshot | frames.Missing:
+        if commit not in self._snapshots:
+            try:
+                self._snapshots[commit] = self._look(commit)
+            except Missing:
+                self._snapshots[commit] = "unknown" if self._provider.repository.promised else "gone"
+            except Unavailable:  # an alternate that is not there now may be there again
+                self._snapshots[commit] = "unknown"
+        return self._snapshots[commit]
+
+    def _look(self, commit: CommitId | None) -> Snapshot | frames.Missing:
+        """A commit counts as long as it is on the first-parent line of what is served."""
+        if commit is None:
+            return self._provider.now()
+        tip = self._provider.repository.head()
+        if tip is None or commit not in self._provider.history.line(tip).positions:
+            return "gone"
+        return self._provider.history.snapshot(commit)
 
 
 def _seconds_until(deadline: float | None) -> float:
