@@ -30,7 +30,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from repo_provider import words
-from repo_provider.model import FIELDS, BlobId, CommitId, Matches, Path
+from repo_provider.model import FIELDS, BlobId, CommitId, Matches, Path, Touched
 
 VERSION = 1
 """Raised when the same bytes would be counted differently; part of every key, so old counts are not found."""
@@ -158,14 +158,6 @@ class Postings:
         """How many rows hold each term."""
         starts = self.starts.astype(np.int64)
         return starts[1:] - starts[:-1]
-
-    def find(self, hashes: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Which of these terms are here, and at which places."""
-        if not len(self.hashes):
-            return np.empty(0, np.intp), np.empty(0, np.intp)
-        at = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        found = np.flatnonzero(self.hashes[at] == hashes)
-        return found, at[found]
 
     def slices(self, at: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The postings of the terms at these places: each one's position, and whose of `at` it is."""
@@ -377,12 +369,18 @@ def _summed(
         return terms, rows, times
     width = int(rows.max()) + 1
     keys = terms * width + rows
+    if int(keys.max()) < _DENSE * len(keys):
+        total = np.bincount(keys, times)
+        keys = np.flatnonzero(total)
+        return keys // width, keys % width, total[keys].astype(np.int64)
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-    if len(firsts) == len(keys):
-        return terms[order], rows[order], times[order]
     return terms[order[firsts]], rows[order[firsts]], np.add.reduceat(times[order], firsts)
+
+
+_DENSE = 8
+"""Up to so many cells for each triple, one pass over a table of all (term, row) cells is faster than sorting."""
 
 
 def merge(segments: Sequence[Segment], keep: Sequence[NDArray[np.bool_]] | None = None) -> Segment:
@@ -484,7 +482,7 @@ class _Projection:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         segment, starts, targets = part
         postings = segment.fields[field]
-        which, at = postings.find(hashes)
+        which, at = _found(hashes, postings.hashes)
         places, of = postings.slices(at)
         own = postings.rows[places]
         each = starts[own + 1] - starts[own]
@@ -495,21 +493,49 @@ class _Projection:
             np.repeat(times, each).astype(np.int64),
         )
 
-    def hashes(self, field: str) -> NDArray[np.uint64]:
-        """Every term some segment behind this view has in this field."""
-        found = [segment.fields[field].hashes for segment, _, _ in self._parts]
-        return np.unique(np.concatenate(found)) if found else np.empty(0, np.uint64)
-
-    def frequency(self, field: str, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """How many rows of the view hold each of these terms (where a row comes from one source only)."""
-        total = np.zeros(len(hashes), np.int64)
-        for segment, starts, _ in self._parts:
-            postings = segment.fields[field]
-            which, at = postings.find(hashes)
-            places, of = postings.slices(at)
-            each = np.diff(starts)[postings.rows[places]]
-            total += np.bincount(which[of], each, len(hashes)).astype(np.int64)
+    def centrality(self) -> NDArray[np.float64]:
+        """See `View.centrality`. Segment by segment, so that one more small segment costs next to nothing."""
+        defines = [_Live(segment.fields[_DEFINED], starts) for segment, starts, _ in self._parts]
+        mentions = [_Live(segment.fields[_MENTIONED], starts) for segment, starts, _ in self._parts]
+        total = np.zeros(self.row_count)
+        for names, (segment, starts, targets) in zip(defines, self._parts, strict=True):
+            definers = sum((names.shared(other) for other in defines), np.zeros(len(names.rows), np.int64))
+            mentioned = sum((names.shared(other) for other in mentions), np.zeros(len(names.rows), np.int64))
+            others = np.where(definers <= _MOST_DEFINERS, mentioned - 1, 0)
+            postings = segment.fields[_DEFINED]
+            each_row = np.bincount(postings.rows, np.repeat(others, postings.sizes), len(segment.keys))
+            total[targets] = np.repeat(each_row, np.diff(starts))
         return total
+
+
+class _Live:
+    """The terms of one field of a segment with the number of the view's rows that hold each."""
+
+    def __init__(self, postings: Postings, starts: NDArray[np.int64]) -> None:
+        self.hashes = postings.hashes
+        seen = np.concatenate(([0], np.cumsum(np.diff(starts)[postings.rows])))
+        self.rows: NDArray[np.int64] = seen[postings.starts[1:]] - seen[postings.starts[:-1]]
+
+    def shared(self, other: _Live) -> NDArray[np.int64]:
+        """For each term here, the number of rows that hold it there."""
+        total = np.zeros(len(self.rows), np.int64)
+        mine, others = _common(self.hashes, other.hashes)
+        total[mine] = other.rows[others]
+        return total
+
+
+def _common(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The places in both of what two sorted arrays have in common; the shorter is looked up in the longer."""
+    return _found(one, other) if len(one) <= len(other) else _found(other, one)[::-1]
+
+
+def _found(wanted: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Which of `wanted` are among sorted hashes, and their places there."""
+    if not len(hashes):
+        return np.empty(0, np.intp), np.empty(0, np.intp)
+    at = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
+    found = np.flatnonzero(hashes[at] == wanted)
+    return found, at[found]
 
 
 _ROW_BITS = 32
@@ -527,9 +553,11 @@ class View:
         content: _Projection,
         names: _Projection,
         messages: _Projection,
+        touched: Touched,
     ) -> None:
         self.paths = paths
         self.keys = keys
+        self.touched = touched
         self._projections = dict.fromkeys(CONTENT, content) | {"path": names, "messages": messages}
         self._content = content
 
@@ -545,7 +573,7 @@ class View:
             narrow, exact = where.astype(np.int32), times.astype(np.float64)
             rows[field] = tuple(narrow[start:end] for start, end in spans)
             counts[field] = tuple(exact[start:end] for start, end in spans)
-        return Matches(self.paths, wanted, rows, counts, self.lengths, self.centrality)
+        return Matches(self.paths, wanted, rows, counts, self.lengths, self.centrality, self.touched)
 
     def document_frequency(self, terms: Sequence[str], field: str = "body") -> NDArray[np.int64]:
         """How many files hold each of these terms in a field, in the order asked."""
@@ -562,12 +590,7 @@ class View:
 
         A name that many files define (`setUp`, `toString`) says nothing about any of them and is left out.
         """
-        hashes = self._content.hashes(_DEFINED)
-        names, rows, _ = self._content.postings(_DEFINED, hashes)
-        few = np.bincount(names, minlength=len(hashes)) <= _MOST_DEFINERS
-        mentions = self._content.frequency(_MENTIONED, hashes)
-        kept = few[names]
-        return np.bincount(rows[kept], mentions[names[kept]] - 1, len(self.paths)).astype(np.float64)
+        return self._content.centrality()
 
 
 _MOST_DEFINERS = 4
@@ -654,7 +677,7 @@ class Index:
         self._lock = threading.RLock()
         self._flushing = threading.Lock()
         self._contents, self._paths, self._messages = _Corpus("contents"), _Corpus("paths"), _Corpus("messages")
-        self._recent: tuple[tuple[Path, ...], object, _Projection, _Projection] | None = None
+        self._recent: tuple[tuple[Path, ...], object, _Projection, _Projection, Touched] | None = None
         self._views: WeakSet[View] = WeakSet()
         self._last: tuple[View, NDArray[np.int64]] | None = None
         self._outdated: set[bytes] = set()
@@ -738,10 +761,10 @@ class Index:
         paths = tuple(path for path, _ in files)
         keys = [row_key for _, row_key in files]
         with self._lock:
-            names, said = self._names_and_messages(paths, messages)
+            names, said, touched = self._names_and_messages(paths, messages)
             sources = self._contents.sources(keys)
             content = _projected(self._contents, sources, np.arange(len(keys)), len(keys))
-            view = View(paths, keys, content, names, said)
+            view = View(paths, keys, content, names, said, touched)
             self._watch_edits(view, sources)
         return view
 
@@ -756,7 +779,7 @@ class Index:
 
     def _names_and_messages(
         self, paths: tuple[Path, ...], messages: Sequence[tuple[CommitId, Sequence[Path]]]
-    ) -> tuple[_Projection, _Projection]:
+    ) -> tuple[_Projection, _Projection, Touched]:
         """The parts of a view that an edit leaves as they were."""
         if self._recent is not None and self._recent[1] is messages and self._recent[0] == paths:
             return self._recent[2:]
@@ -764,12 +787,11 @@ class Index:
         missing = set(self._missing(self._paths, tagged))
         self._add_paths([path for path, key_of_it in zip(paths, tagged, strict=True) if key_of_it in missing])
         names = _projected(self._paths, self._paths.sources(tagged), np.arange(len(paths)), len(paths))
-        row_of = {path: row for row, path in enumerate(paths)}
-        pairs = [(commit, row_of[path]) for commit, touched in messages for path in touched if path in row_of]
-        commits = self._messages.sources(commit + _MESSAGE_TAG for commit, _ in pairs)
-        said = _projected(self._messages, commits, np.array([row for _, row in pairs], np.int64), len(paths))
-        self._recent = (paths, messages, names, said)
-        return names, said
+        commits = self._messages.sources(commit + _MESSAGE_TAG for commit, _ in messages)
+        said = _projected(self._messages, commits, np.arange(len(messages)), len(messages))
+        touched = _touched(paths, messages)
+        self._recent = (paths, messages, names, said, touched)
+        return names, said, touched
 
     # --- keeping -----------------------------------------------------------------------------------------------
 
@@ -852,6 +874,13 @@ _SMALL = 50_000
 """Postings that are joined while a query waits."""
 _FEW_EDITS = 64
 """More changed files than this between two views are another branch or commit, not somebody typing."""
+
+
+def _touched(paths: Sequence[Path], messages: Sequence[tuple[CommitId, Sequence[Path]]]) -> Touched:
+    row_of = {path: row for row, path in enumerate(paths)}
+    pairs = [(at, row_of[path]) for at, (_, changed) in enumerate(messages) for path in changed if path in row_of]
+    commits, files = np.array(pairs, np.int64).reshape(-1, 2).T
+    return Touched(commits, files, np.array([len(changed) for _, changed in messages], np.float64))
 
 
 def _projected(corpus: _Corpus, sources: NDArray[np.int64], targets: NDArray[np.int64], row_count: int) -> _Projection:
