@@ -25,7 +25,17 @@ from repo_provider import __version__, display, wire
 from repo_provider.errors import BadRequest, ProviderError
 from repo_provider.globs import PathFilter
 from repo_provider.protocol import KINDS, ContextQuery, FrameId, format_instant, format_range
-from repo_provider.settings import OPTIONS, Settings, Surroundings, Typed, absolute, instant, resolve
+from repo_provider.settings import (
+    OPTIONS,
+    SERVE_OPTIONS,
+    Option,
+    Settings,
+    Surroundings,
+    Typed,
+    absolute,
+    instant,
+    resolve,
+)
 from repo_provider.store import remove, stores
 from repo_provider.syntax import LanguageStatus, languages_status
 
@@ -81,11 +91,18 @@ def _usage(error: click.ClickException) -> str:
 
 def _serving(command: _Command) -> _Command:
     """Give a command the options of `settings.OPTIONS`, under the names of `Typed`."""
-    for option in reversed(OPTIONS):
-        names = (*option.flags, option.field)
-        shape = {"metavar": option.metavar} if option.metavar else {"is_flag": True}
-        command = click.option(*names, help=option.help, **shape)(command)
-    return command
+    return _options(OPTIONS)(command)
+
+
+def _options(options: Sequence[Option]) -> Callable[[_Command], _Command]:
+    def give(command: _Command) -> _Command:
+        for option in reversed(options):
+            names = (*option.flags, option.field)
+            shape = {"metavar": option.metavar} if option.metavar else {"is_flag": True}
+            command = click.option(*names, help=option.help, **shape)(command)
+        return command
+
+    return give
 
 
 def _settings(options: dict[str, Any]) -> Settings:
@@ -137,11 +154,13 @@ def commands() -> None:
 
 @commands.command()
 @_serving
+@_options(SERVE_OPTIONS)
 def serve(**options: Any) -> None:
-    """Speak the Context Graph Protocol over stdin and stdout.
+    """Speak the Context Graph Protocol over stdin and stdout, or over HTTP.
 
     \b
     repo-provider serve -C ~/src/app
+    repo-provider serve -C ~/src/app --http        prints the url of a page to ask questions on
     """
     raise AssertionError(f"the entry point runs `serve` before click is imported, not with {options}")
 

@@ -120,11 +120,14 @@ class Job:
     """One request on its way to its reply.
 
     `ordered`: the peer gave no id, so replies are told apart by their order alone (H4).
-    `ready`: the reply is known already; `run` costs nothing.
+    `ready`: the reply is known already; `run` costs nothing. `type` is the request's, "" where it was refused.
     """
 
-    def __init__(self, service: Service, id: str | None, work: Callable[[], Reply], *, ready: bool = False) -> None:
+    def __init__(
+        self, service: Service, id: str | None, work: Callable[[], Reply], *, type: str = "", ready: bool = False
+    ) -> None:
         self.id = id
+        self.type = type
         self.ordered = id is None
         self.ready = ready
         self._service = service
@@ -183,7 +186,7 @@ class Session:
             return self.refuse(error, message.id)
         if work is None:
             return None
-        return Job(self._service, message.id, work, ready=message.type == "handshake")
+        return Job(self._service, message.id, work, type=message.type, ready=message.type == "handshake")
 
     def _work(self, message: wire.Message, deadline: float | None) -> Callable[[], Reply] | None:
         if self.ended:

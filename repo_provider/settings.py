@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -31,12 +32,16 @@ from repo_provider.protocol import (
 
 
 class Option(Struct, frozen=True):
-    """One option: `flags` as typed, `field` of `Typed` it fills. A switch has no `metavar` and takes no value."""
+    """One option: `flags` as typed, `field` of `Typed` it fills. A switch has no `metavar` and takes no value.
+
+    `bare` is the value of a flag that may stand alone.
+    """
 
     flags: tuple[str, ...]
     field: str
     metavar: str
     help: str
+    bare: str | None = None
 
 
 OPTIONS = (
@@ -70,6 +75,40 @@ OPTIONS = (
     ),
     Option(("--workers",), "workers", "N", "Parse in N processes beside this one (default: one a core, at most 4)."),
 )
+"""What every command takes."""
+
+SERVE_OPTIONS = (
+    Option(
+        ("--http",),
+        "http",
+        "[HOST:PORT]",
+        "Serve over HTTP instead of stdin and stdout, with a page at / for people; prints the url "
+        "(default: 127.0.0.1:0, any free port).",
+        bare="127.0.0.1:0",
+    ),
+    Option(
+        ("--token-file",),
+        "token_file",
+        "FILE",
+        "Answer only who presents the bearer token that FILE holds; needed where HOST is not this machine's loopback.",
+    ),
+    Option(("--tls-cert",), "tls_cert", "FILE", "Serve https with this certificate chain (PEM)."),
+    Option(("--tls-key",), "tls_key", "FILE", "The certificate's private key (PEM)."),
+    Option(("--behind-proxy",), "behind_proxy", "", "A proxy in front takes care of TLS."),
+    Option(
+        ("--allow-host",),
+        "allow_host",
+        "NAME,...",
+        "Answer requests for these host names (with or without a port) beside the address itself and localhost.",
+    ),
+    Option(
+        ("--allow-origin",),
+        "allow_origin",
+        "ORIGIN,...",
+        "Let pages of these origins (like https://notes.example) ask; by default only our own page may.",
+    ),
+)
+"""What `serve` takes beside them."""
 
 
 class Typed(Struct, frozen=True):
@@ -83,14 +122,22 @@ class Typed(Struct, frozen=True):
     deadline: str | None = None
     max_file_size: str | None = None
     workers: str | None = None
+    http: str | None = None
+    token_file: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    behind_proxy: bool = False
+    allow_host: str | None = None
+    allow_origin: str | None = None
 
 
 def read(arguments: Sequence[str]) -> Typed:
-    """The options of a command that takes nothing else. The last of two wins. Raises BadRequest (`usage`)."""
-    flags = {flag: option for option in OPTIONS for flag in option.flags}
+    """The options of a `serve` command, which takes nothing else. The last of two wins. Raises BadRequest (`usage`)."""
+    flags = {flag: option for option in (*OPTIONS, *SERVE_OPTIONS) for flag in option.flags}
     values: dict[str, str | bool] = {}
-    words = iter(arguments)
-    for word in words:
+    words = deque(arguments)
+    while words:
+        word = words.popleft()
         flag, equals, attached = word.partition("=")
         if flag[:2] == "-C" and word != "-C":  # -C/path, as git's own command line takes it
             flag, equals, attached = "-C", "=", word[2:]
@@ -99,14 +146,18 @@ def read(arguments: Sequence[str]) -> Typed:
             raise BadRequest(f"{word}: no such option; `repo-provider serve --help` lists them", reason="usage")
         if not option.metavar and equals:
             raise BadRequest(f"{flag} takes no value", reason="usage")
-        values[option.field] = _value(flag, attached if equals else next(words, None)) if option.metavar else True
+        values[option.field] = _value(option, flag, attached if equals else None, words) if option.metavar else True
     return Typed(**values)  # type: ignore[arg-type]  # the table pairs each field with its type
 
 
-def _value(flag: str, value: str | None) -> str:
-    if value is None:
+def _value(option: Option, flag: str, attached: str | None, words: deque[str]) -> str:
+    if attached is not None:
+        return attached
+    if option.bare is not None and (not words or words[0].startswith("-")):
+        return option.bare
+    if not words:
         raise BadRequest(f"{flag} needs a value", reason="usage")
-    return value
+    return words.popleft()
 
 
 # --- what it means ---------------------------------------------------------------------------------------------
@@ -115,11 +166,25 @@ MAX_FILE_SIZE = 1 << 20
 DEADLINE = 1.8
 
 
+class Http(Struct, frozen=True):
+    """How to listen. `host` is an IP address. `certificate` and `key` are paths or both None; so is `token_file`."""
+
+    host: str
+    port: int
+    token_file: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    behind_proxy: bool = False
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+
+
 class Settings(Struct, frozen=True):
     """What this process serves and how.
 
     `path` is absolute, as typed: symlinks are not resolved, so that `file://` uris read as the user writes them.
     `store` None keeps the index in memory. `deadline` None waits. `notes` are told to the user once, on stderr.
+    `http` None speaks over stdin and stdout.
     """
 
     path: str
@@ -130,6 +195,7 @@ class Settings(Struct, frozen=True):
     max_file_size: int = MAX_FILE_SIZE
     workers: int = 2
     notes: tuple[str, ...] = ()
+    http: Http | None = None
 
 
 class Surroundings(Struct, frozen=True):
@@ -155,6 +221,7 @@ def resolve(typed: Typed, around: Surroundings) -> Settings:
         max_file_size=MAX_FILE_SIZE if typed.max_file_size is None else _size(typed.max_file_size),
         workers=min(4, max(1, around.cores)) if typed.workers is None else _workers(typed.workers),
         notes=notes,
+        http=_http(typed, around),
     )
 
 
@@ -246,6 +313,73 @@ def _workers(value: str) -> int:
     return int(value)
 
 
+# --- how to listen ---------------------------------------------------------------------------------------------
+
+_ADDRESS = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]+)(?::(\d{1,5}))?", re.ASCII)
+_HOST_NAME = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?")
+
+
+def _http(typed: Typed, around: Surroundings) -> Http | None:
+    """Who can reach it has to be let in: beyond loopback it takes a token, and TLS here or in a proxy."""
+    if typed.http is None:
+        lonely = [option.flags[0] for option in SERVE_OPTIONS if getattr(typed, option.field)]
+        if lonely:
+            raise BadRequest(f"{lonely[0]} means nothing without --http", reason="usage")
+        return None
+    host, port, loopback = _address(typed.http)
+    http = Http(
+        host,
+        port,
+        token_file=_file("--token-file", typed.token_file, around),
+        certificate=_file("--tls-cert", typed.tls_cert, around),
+        key=_file("--tls-key", typed.tls_key, around),
+        behind_proxy=typed.behind_proxy,
+        hosts=_names("--allow-host", typed.allow_host, _HOST_NAME),
+        origins=_names("--allow-origin", typed.allow_origin, _ORIGIN),
+    )
+    if (http.certificate is None) != (http.key is None):
+        raise BadRequest("--tls-cert and --tls-key go together", reason="usage")
+    if http.token_file is None and (http.behind_proxy or not loopback):
+        raise BadRequest(f"{_beyond(typed)}: it needs --token-file FILE", reason="usage")
+    if http.certificate is None and not http.behind_proxy and not loopback:
+        raise BadRequest(f"{_beyond(typed)}: it needs --tls-cert and --tls-key, or --behind-proxy", reason="usage")
+    return http
+
+
+def _beyond(typed: Typed) -> str:
+    what = "--behind-proxy" if typed.behind_proxy else f"--http {typed.http}"
+    return f"{what} can be reached from other machines"
+
+
+def _address(value: str) -> tuple[str, int, bool]:
+    """An address to listen at, and whether only this machine reaches it. Names are not looked up (P6)."""
+    from ipaddress import ip_address  # costs more than it is worth where nobody asks for HTTP
+
+    match = _ADDRESS.fullmatch(value)
+    try:
+        if match is None or int(match[2] or 0) > 65_535:
+            raise ValueError
+        address = ip_address("127.0.0.1" if match[1].lower() == "localhost" else match[1].strip("[]"))
+    except ValueError:
+        raise BadRequest(
+            f"--http takes an address and a port like 127.0.0.1:8080 or [::1]:8080, not {value!r}", reason="usage"
+        ) from None
+    return str(address), int(match[2] or 0), address.is_loopback
+
+
+def _file(flag: str, value: str | None, around: Surroundings) -> str | None:
+    return None if value is None else absolute(around.directory, _text(flag, value))
+
+
+def _names(flag: str, value: str | None, form: re.Pattern[str]) -> tuple[str, ...]:
+    names = () if value is None else tuple(name.strip().lower() for name in value.split(","))
+    for name in names:
+        if not form.fullmatch(name):
+            raise BadRequest(f"{flag} does not take {name!r}", reason="usage")
+    return names
+
+
 # --- instants a person types -----------------------------------------------------------------------------------
 
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}", re.ASCII)
@@ -275,7 +409,7 @@ def _read(timestamp: str, typed: str) -> Instant:
 # --- the options as documentation ------------------------------------------------------------------------------
 
 
-def table() -> str:
+def table(options: Sequence[Option] = OPTIONS) -> str:
     """The options as the Markdown table that stands in the README."""
-    rows = [f"| `{' '.join(filter(None, (*option.flags, option.metavar)))}` | {option.help} |" for option in OPTIONS]
+    rows = [f"| `{' '.join(filter(None, (*option.flags, option.metavar)))}` | {option.help} |" for option in options]
     return "\n".join(["| option | meaning |", "|---|---|", *rows])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from repo_provider.cli import commands
-from repo_provider.settings import table
+from repo_provider.settings import SERVE_OPTIONS, table
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -93,6 +93,7 @@ def test_the_small_host_runs_and_every_frame_it_was_given_is_valid(tmp_path: Pat
 
 def test_the_options_are_the_programs_own() -> None:
     assert f"<!-- options -->\n{table()}\n" in README
+    assert f"<!-- serve options -->\n{table(SERVE_OPTIONS)}\n" in README
 
 
 def test_every_command_stands_in_the_table_and_every_row_is_a_command() -> None:

@@ -11,6 +11,8 @@ import pytest
 from repo_provider.errors import BadRequest
 from repo_provider.settings import (
     OPTIONS,
+    SERVE_OPTIONS,
+    Http,
     Settings,
     Surroundings,
     Typed,
@@ -31,7 +33,7 @@ def meaning(*arguments: str, home: str | None = "/home/u", directory: str = "/sr
 
 
 def test_every_option_fills_one_field_and_every_field_has_one_option() -> None:
-    assert sorted(Typed.__struct_fields__) == sorted(option.field for option in OPTIONS)
+    assert sorted(Typed.__struct_fields__) == sorted(option.field for option in (*OPTIONS, *SERVE_OPTIONS))
 
 
 def test_values_stand_behind_a_space_or_an_equals_sign() -> None:
@@ -40,6 +42,11 @@ def test_values_stand_behind_a_space_or_an_equals_sign() -> None:
     assert expected == read(["-Cx", "--ref=main", "--deadline=0", "--no-store"])
     assert Typed(path="=odd") == read(["-C=odd"])
     assert Typed(ref="a=b") == read(["--ref=a=b"])
+
+
+def test_a_flag_that_may_stand_alone_takes_the_next_word_only_where_it_is_no_option() -> None:
+    assert ["127.0.0.1:0"] * 2 == [read(words).http for words in (["--http"], ["--http", "-C", "x"])]
+    assert ["[::1]:80"] * 2 == [read(words).http for words in (["--http", "[::1]:80"], ["--http=[::1]:80"])]
 
 
 def test_the_last_of_two_wins() -> None:
@@ -123,6 +130,83 @@ def test_a_value_without_meaning_is_refused_by_the_options_name(flag: str, value
         meaning(flag, value)
     assert "\n" not in caught.value.message
     assert "\x1b" not in caught.value.message
+
+
+# --- how to listen ---------------------------------------------------------------------------------------------
+
+
+def test_http_listens_on_loopback_at_any_free_port_unless_told_otherwise() -> None:
+    assert meaning().http is None
+    assert Http("127.0.0.1", 0) == meaning("--http").http
+    assert Http("127.0.0.1", 80) == meaning("--http", "LocalHost:80").http
+    assert Http("::1", 8_080) == meaning("--http", "[::1]:8080").http
+    assert Http("127.8.0.1", 0) == meaning("--http", "127.8.0.1").http
+
+
+def test_files_of_the_http_options_are_made_absolute_and_lists_are_split() -> None:
+    typed = ["--http", "--token-file", "t", "--tls-cert", "/c", "--tls-key", "k", "--behind-proxy"]
+    typed += [
+        "--allow-host",
+        "Code.example, code.example:8443",
+        "--allow-origin",
+        "https://Notes.example,http://[::1]:1",
+    ]
+    assert meaning(*typed).http == Http(
+        "127.0.0.1",
+        0,
+        token_file="/src/app/t",
+        certificate="/c",
+        key="/src/app/k",
+        behind_proxy=True,
+        hosts=("code.example", "code.example:8443"),
+        origins=("https://notes.example", "http://[::1]:1"),
+    )
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:80", "[::]:80", "192.168.0.7", "[fe80::1]:1", "8.8.8.8:443"])
+def test_beyond_loopback_a_token_and_tls_or_a_proxy_are_needed(address: str) -> None:
+    """Fault 101."""
+    tls = ["--tls-cert", "c", "--tls-key", "k"]
+    for typed, missing in (
+        ([], "needs --token-file"),
+        (tls, "needs --token-file"),
+        (["--behind-proxy"], "needs --token-file"),
+        (["--token-file", "t"], "needs --tls-cert and --tls-key, or --behind-proxy"),
+    ):
+        with pytest.raises(BadRequest, match=missing):
+            meaning("--http", address, *typed)
+    assert meaning("--http", address, "--token-file", "t", *tls).http is not None
+    assert meaning("--http", address, "--token-file", "t", "--behind-proxy").http is not None
+
+
+def test_a_proxy_in_front_of_loopback_needs_a_token_too() -> None:
+    with pytest.raises(BadRequest, match="needs --token-file"):
+        meaning("--http", "--behind-proxy")
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        *((["--http", value], "--http takes an address") for value in ("", "host.example:80", ":80", "1.2.3:4", "::1")),
+        *(
+            (["--http", value], "--http takes an address")
+            for value in ("127.0.0.1:65536", "127.0.0.1:x", "[::1", "a/b")
+        ),
+        (["--http", "--tls-cert", "c"], "go together"),
+        (["--http", "--tls-key", "k"], "go together"),
+        (["--http", "--allow-host", "a b"], "--allow-host does not take 'a b'"),
+        (["--http", "--allow-host", "a,,b"], "--allow-host does not take ''"),
+        (["--http", "--allow-origin", "*"], "--allow-origin does not take"),
+        (["--http", "--allow-origin", "null"], "--allow-origin does not take"),
+        (["--http", "--allow-origin", "https://a.example/"], "--allow-origin does not take"),
+        (["--http", "--token-file", " "], "--token-file takes"),
+        (["--token-file", "t"], "--token-file means nothing without --http"),
+        (["--behind-proxy"], "--behind-proxy means nothing without --http"),
+    ],
+)
+def test_what_makes_no_sense_about_listening_is_named(typed: list[str], message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        meaning(*typed)
 
 
 # --- where the store lies --------------------------------------------------------------------------------------
