@@ -311,11 +311,8 @@ class _Packer:
         """The widest run of blocks, else of lines, around the focus that weighs no more than the limit."""
         text, room = self._texts[hit.path], limit * 4
         while room > 0:
-            span = (
-                _run(self._blocks(hit.path, region), focus, room)
-                or _run(self._lines(hit.path, region), focus, room)
-                or _first_run(text, self._lines(hit.path, region), focus, room)
-            )
+            runs = self._runs(hit.path, focus, region, room)
+            span = next((run for run in runs if run is not None and _says_something(text, run)), None)
             if span is None:
                 return None
             piece = self._piece(hit, _trimmed(text, span))
@@ -325,6 +322,11 @@ class _Packer:
             size = span.end - span.start
             room = min(size - 1, size * limit // weight)
         return None
+
+    def _runs(self, path: Path, focus: Span, region: Span, room: int) -> Iterator[Span | None]:
+        yield _run(self._blocks(path, region), focus, room)
+        yield _run(self._lines(path, region), focus, room)
+        yield _first_run(self._texts[path], self._lines(path, region), focus, room)
 
     def _blocks(self, path: Path, region: Span) -> list[int]:
         key = (path, region, True)

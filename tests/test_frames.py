@@ -405,6 +405,13 @@ def test_blank_lines_frame_nothing() -> None:
         assert Selection() == select([hit(A, whole(empty))], {A: Text(empty)}, max_frames=8, max_tokens=1)
 
 
+def test_a_focus_on_a_blank_line_is_not_served_alone() -> None:
+    data = b"x" * 60 + b"\n\n"
+    one = hit(A, whole(data), name="f", focus=Span(61, 62))
+    with pytest.raises(BudgetUnsatisfiable):
+        select([one], {A: Text(data)}, max_frames=1, max_tokens=1)
+
+
 @requirement("zero-budget")
 def test_zero_budgets_get_zero_frames() -> None:  # fault 111
     data = b"def f(): pass\n"
