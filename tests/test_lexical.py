@@ -123,7 +123,7 @@ def test_words_of_a_path_are_a_field_of_that_path() -> None:
     assert {"src/rate_limiter.py": 1} == counts(found, "path", "=ratelimiter")
 
 
-def test_messages_are_counted_for_every_file_their_commit_touched() -> None:
+def test_messages_are_counted_for_every_commit_and_tied_to_the_files_it_touched() -> None:
     index = Index()
     commits = [CommitId(bytes([n]) * 20) for n in range(3)]
     assert commits == index.missing_messages(commits)
@@ -132,9 +132,15 @@ def test_messages_are_counted_for_every_file_their_commit_touched() -> None:
     paths = [Path(b"a"), Path(b"b"), Path(b"c")]
     said = [(commits[0], paths[:2]), (commits[1], [paths[1], Path(b"gone")]), (commits[2], paths)]
     found = index.view([(path, item(b"")[0]) for path in paths], said).match(["proxy", "auth"])
-    assert {"a": 2, "b": 3} == counts(found, "messages", "proxy")
-    assert {"b": 1} == counts(found, "messages", "auth")
-    assert [2.0, 4.0, 0.0] == found.lengths["messages"].tolist()
+    proxy = found.terms.index("proxy")
+    assert ([0, 1], [2.0, 1.0]) == (
+        found.rows["messages"][proxy].tolist(),
+        found.counts["messages"][proxy].tolist(),
+    )
+    assert [2.0, 2.0, 0.0] == found.lengths["messages"].tolist()
+    assert [0, 0, 1, 2, 2, 2] == found.touched.commits.tolist()
+    assert [0, 1, 1, 0, 1, 2] == found.touched.files.tolist()
+    assert [2.0, 2.0, 3.0] == found.touched.spread.tolist()
 
 
 def test_centrality_counts_mentions_in_other_files_of_names_a_file_defines() -> None:
