@@ -768,6 +768,18 @@ class Index:
             self._watch_edits(view, sources)
         return view
 
+    def said(self, commits: Sequence[CommitId], terms: Iterable[str]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        """How often each of these terms, sorted, stands in each commit's message: one row a term."""
+        wanted = tuple(sorted(set(terms)))
+        hashes = np.array([_hash(term) for term in wanted], np.uint64)
+        with self._lock:
+            sources = self._messages.sources(commit + _MESSAGE_TAG for commit in commits)
+            said = _projected(self._messages, sources, np.arange(len(commits)), len(commits))
+        of, where, times = said.postings("messages", hashes)
+        table = np.zeros((len(wanted), len(commits)))
+        table[of, where] = times
+        return wanted, table
+
     def _watch_edits(self, view: View, sources: NDArray[np.int64]) -> None:
         """Note what a few changed files were before: nobody is likely to ask for that again."""
         self._views.add(view)

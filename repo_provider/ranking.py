@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repo_provider.model import FIELDS, Candidate, Definition, Hit, Matches, Outline, Path, Plan, Span, Text
-from repo_provider.words import stem, subwords
+from repo_provider.words import root, stem, subwords
 
 Floats = NDArray[np.float64]
 
@@ -26,17 +26,15 @@ WEIGHTS: Mapping[str, float] = {
     "path": 0.3,
     "names": 0.1,
     "comments": 0.3,
-    "messages": 1.5,  # commits that touched the file say what it is for
     # share of the question's information that a field has at all
     "names_share": 0.4,
     "comments_share": 0.9,
-    "messages_share": 1.7,
     "share": 0.3,
     # whole names, from adjacent words too: `rate limiter` -> `RateLimiter`
     "whole_body": 0.4,
     "whole_names": 0.8,
     "whole_comments": 0.7,
-    "whole_messages": 0.8,
+    "commits": 1.5,  # messages of the commits that touched the file say what it is for
     "stem": 1.5,  # how much of the file's name the question says
     "stem_share": 0.4,  # how much of the question the file's name says
     "stem_all": 0.7,
@@ -52,14 +50,17 @@ WEIGHTS: Mapping[str, float] = {
     "exact": 0.5,
     "phrase": 1.0,
     # traits that the question does not ask for
-    "unwanted": -1.4,
-    "unwanted_docs": -1.4,
-    "unwanted_test": -1.1,
+    "unwanted": -1.5,
+    "unwanted_docs": -1.5,
+    "unwanted_test": -1.2,
+    "unwanted_bench": -0.7,
+    "unwanted_vendored": -1.0,
+    "unwanted_lockfile": -2.0,
 }
 """What each part adds to a file's score."""
 
 SATURATION = 1.2  # BM25's k1
-LENGTH = {"path": 0.5}  # BM25's b, 0.75 elsewhere
+LENGTH = {"path": 0.5, "messages": 0.3}  # BM25's b, 0.75 elsewhere
 SHORTLIST = 100
 PREVIEW = 400  # rows whose names and traits are looked at before the shortlist is cut
 
@@ -74,13 +75,16 @@ def candidates(
     """The files level one puts forward, best first. `parts` are what the score is made of."""
     information = weigh(plan, matches)
     fields = _field_parts(matches, information)
-    score = sum((WEIGHTS[name] * values for name, values in fields.items()), np.zeros(len(matches.paths)))
+    score = sum((WEIGHTS.get(name, 0.0) * values for name, values in fields.items()), np.zeros(len(matches.paths)))
     score = score + WEIGHTS["central"] * np.log1p(matches.centrality) * (score > 0)
     mentioned = _mentioned(plan, matches.paths)
     for row, value in mentioned.items():
         score[row] += WEIGHTS["place"] * value
     rows = [row for row in _best(score, PREVIEW) if score[row] > 0]
-    said = {term: value for term, value in zip(matches.terms, information, strict=True) if term[0] != "="}
+    said: dict[str, float] = {}
+    for term, value in zip(matches.terms, information, strict=True):
+        if term[0] != "=":
+            said[root(term)] = max(value, said.get(root(term), 0.0))
     whole = frozenset(term[1:] for term in matches.terms if term[0] == "=")
     found = []
     for row in rows:
@@ -112,37 +116,71 @@ def weigh(plan: Plan, matches: Matches) -> list[float]:
 # --- level one -------------------------------------------------------------------------------------------------
 
 
+CONTENT = tuple(field for field in FIELDS if field != "messages")
+
+
 def _field_parts(matches: Matches, information: Sequence[float]) -> dict[str, Floats]:
     """Per field: BM25 of words, BM25 of whole names, share of the information there at all; all relative to the sum."""
     count = len(matches.paths)
-    everything = sum(v for t, v in zip(matches.terms, information, strict=True) if t[0] != "=") or 1.0
+    shares = _shares(matches.terms, information)
     parts: dict[str, Floats] = {}
-    share = np.zeros(count)
-    words, wholes, shares = (dict[str, Floats]() for _ in range(3))
-    for field in FIELDS:
-        words[field], wholes[field], shares[field] = np.zeros(count), np.zeros(count), np.zeros(count)
-        lengths = matches.lengths[field]
-        b = LENGTH.get(field, 0.75)
-        normal = SATURATION * (1 - b + b * lengths / max(float(lengths.mean()) if count else 0.0, 1e-9))
-        for i, term in enumerate(matches.terms):
-            rows, counts = matches.rows[field][i], matches.counts[field][i]
-            if not len(rows) or not information[i]:
-                continue
-            gain = information[i] / everything * counts * (SATURATION + 1) / (counts + normal[rows])
-            if term[0] == "=":
-                wholes[field][rows] += gain
+    for field in CONTENT:
+        for name in (field, f"whole_{field}", f"{field}_share"):
+            parts[name] = np.zeros(count)
+        for i, rows, gain in _gains(matches, field, shares):
+            if matches.terms[i][0] == "=":
+                parts[f"whole_{field}"][rows] += gain
             else:
-                words[field][rows] += gain
-                shares[field][rows] += information[i] / everything
+                parts[field][rows] += gain
+                parts[f"{field}_share"][rows] += shares[i]
+    return parts | {"share": _share(matches, shares), "commits": _commits(matches, shares)}
+
+
+def _shares(terms: Sequence[str], information: Sequence[float]) -> list[float]:
+    """Each term's part of all the information there is in the question's words."""
+    everything = sum(value for term, value in zip(terms, information, strict=True) if term[0] != "=") or 1.0
+    return [value / everything for value in information]
+
+
+def _gains(matches: Matches, field: str, shares: Sequence[float]) -> Iterator[tuple[int, NDArray[np.int32], Floats]]:
+    """BM25: what each term adds to the rows of a field that hold it."""
+    lengths = matches.lengths[field]
+    b = LENGTH.get(field, 0.75)
+    normal = SATURATION * (1 - b + b * lengths / max(float(lengths.mean()) if len(lengths) else 0.0, 1e-9))
+    for i, share in enumerate(shares):
+        rows, counts = matches.rows[field][i], matches.counts[field][i]
+        if len(rows) and share:
+            yield i, rows, share * counts * (SATURATION + 1) / (counts + normal[rows])
+
+
+def _share(matches: Matches, shares: Sequence[float]) -> Floats:
+    """The part of the information that a file has anywhere."""
+    total = np.zeros(len(matches.paths))
     for i, term in enumerate(matches.terms):
-        if term[0] != "=":
-            here = np.zeros(count, bool)
+        if term[0] != "=" and shares[i]:
+            here = np.zeros(len(total), bool)
             for field in ("body", "path", "names"):
                 here[matches.rows[field][i]] = True
-            share += here * (information[i] / everything)
-    parts |= words | {f"whole_{f}": wholes[f] for f in ("body", "names", "comments", "messages")}
-    parts |= {f"{f}_share": shares[f] for f in ("names", "comments", "messages")}
-    return parts | {"share": share}
+            total += here * shares[i]
+    return total
+
+
+COMMITS = 5.0
+
+
+def _commits(matches: Matches, shares: Sequence[float]) -> Floats:
+    """What the commits that touched a file say of it: each message is a passage of its own.
+
+    Squared, so that one message to the point outweighs many that share a word; less each where a commit touched more.
+    """
+    touched = matches.touched
+    said = np.zeros(len(touched.spread))
+    for _, rows, gain in _gains(matches, "messages", shares):
+        said[rows] += gain
+    squares = said * said / np.sqrt(np.maximum(touched.spread, 1.0))
+    total = np.bincount(touched.files, squares[touched.commits], len(matches.paths))
+    scaled: Floats = np.log1p(COMMITS * total)
+    return scaled
 
 
 def _best(score: Floats, most: int) -> list[int]:
@@ -162,14 +200,18 @@ _CONTAINERS = frozenset(["mod", "index", "init", "main", "lib"])
 
 @lru_cache(maxsize=1 << 16)
 def _named(path: Path) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Stems of a file's name and of its folder's, and the name joined; `foo/mod.rs` is called `foo`."""
+    """Roots of a file's name and of its folder's, and the name joined; `foo/mod.rs` is called `foo`."""
     *folders, base = path.split(b"/")
     name = base.lstrip(b".").split(b".")[0].decode("utf-8", "replace")
     folder = folders[-1].decode("utf-8", "replace") if folders else ""
     words = subwords(name)
     if len(words) == 1 and words[0] in _CONTAINERS and folder:
         words = subwords(folder)
-    return tuple(map(stem, words)), tuple(map(stem, subwords(folder))), "".join(words)
+    return _roots(words), _roots(subwords(folder)), "".join(words)
+
+
+def _roots(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(root(stem(word)) for word in words)
 
 
 UNSAID = 3.0  # information of a word of a file's name that the question does not say

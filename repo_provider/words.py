@@ -147,3 +147,26 @@ _VOWEL = re.compile("[aeiouy]")
 
 def _without_e(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
+_DERIVED = (
+    ("ization", "iz"), ("isation", "is"), ("ation", "at"), ("ition", "it"), ("izer", "iz"), ("ator", "at"),
+    ("ment", ""), ("ness", ""), ("anc", ""), ("enc", ""), ("abl", ""), ("ibl", ""), ("ity", ""), ("ery", ""),
+    ("ion", ""), ("er", ""), ("or", ""), ("iv", ""), ("al", ""), ("ly", ""), ("y", ""),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1 << 16)
+def root(stemmed: str) -> str:
+    """A stem without the ending that makes a doer or a thing of a verb: router, validation -> rout, validat.
+
+    For names of files, where `recoverer` is as good an answer to "recovery" as it gets. Too coarse for texts.
+    """
+    if not stemmed.isascii() or not stemmed.isalpha():
+        return stemmed
+    for ending, instead in _DERIVED:
+        kept = stemmed[: -len(ending)]
+        if stemmed.endswith(ending) and len(kept) > 2 and _VOWEL.search(kept):
+            doubled = ending in ("er", "or") and len(kept) > 3 and kept[-1] == kept[-2] and kept[-1] not in "lsz"
+            return (kept[:-1] if doubled else kept) + instead
+    return stemmed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repo_provider.words import STOP_WORDS, count, identifiers, stem, subwords, terms
+from repo_provider.words import STOP_WORDS, count, identifiers, root, stem, subwords, terms
 
 
 @pytest.mark.parametrize(
@@ -108,3 +108,19 @@ def test_any_word_of_a_text_is_found_when_it_is_asked(words: list[str]) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_have_terms(data: bytes) -> None:
     assert all(term and times > 0 for term, times in count(data).items())
+
+
+@pytest.mark.parametrize(
+    ("forms", "common"),
+    [
+        (("route", "router", "routing"), "rout"),
+        (("validate", "validator", "validation"), "validat"),
+        (("serialize", "serializer", "serialization"), "serializ"),
+        (("format", "formatter", "formatting"), "format"),
+        (("compress", "compression"), "compress"),
+        (("重跑",), "重跑"),
+        (("ion",), "ion"),
+    ],
+)
+def test_a_doer_and_its_deed_share_a_root(forms: tuple[str, ...], common: str) -> None:
+    assert {common} == {root(stem(form)) for form in forms}
