@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from repo_provider.changes import Change, Differ, file_at, renames
 from repo_provider.commits import Commit, Message, Messages, read_commit, read_message, renamed_forward
 from repo_provider.model import BlobId, CommitId, KeyValues, Path, Snapshot
-from repo_provider.protocol import Instant
+from repo_provider.protocol import Digest, Instant, digest
 from repo_provider.repository import Header, Missing, Objects, Repository
 
 PART, STEP = 512, 128
@@ -517,6 +517,26 @@ class History:
                 while len(self._commits) > 64:
                     self._commits.popitem(last=False)
         return known
+
+    def cited(self, commit: CommitId) -> Digest:
+        """The digest of a commit object as git stores it. Raises Missing."""
+        with self.repository.objects() as objects:
+            return digest(objects.commit(commit))
+
+    def reaches(self, tip: CommitId, commit: CommitId) -> bool:
+        """Whether a commit is part of the history that ends in `tip`, along all parents."""
+        shallow = self.repository.shallow()
+        seen, pending = {tip}, [tip]
+        with self.repository.objects() as objects:
+            while pending:
+                name = pending.pop()
+                if name == commit:
+                    return True
+                with suppress(Missing):
+                    parents = () if name in shallow else self.header(objects, name).parents
+                    pending.extend(parent for parent in parents if parent not in seen)
+                    seen.update(parents)
+        return False
 
     # --- names
 

@@ -11,14 +11,14 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from repo_provider import frames, planner, ranking, syntax
+from repo_provider import episodes, frames, planner, ranking, syntax
 from repo_provider.commits import Messages, subject
 from repo_provider.corpus import Corpus, Report, Survey, Touches
-from repo_provider.errors import BadRequest, Unavailable, UnsupportedKind
+from repo_provider.errors import BadRequest, BudgetUnsatisfiable, Unavailable, UnsupportedKind
 from repo_provider.globs import PathFilter
 from repo_provider.history import History, Late
 from repo_provider.model import BlobId, CommitId, Hit, Outline, Path, Plan, Snapshot, Text
@@ -30,6 +30,10 @@ from repo_provider.protocol import (
     FrameId,
     FrameVerdict,
     Instant,
+    Provenance,
+    Relation,
+    digest,
+    file_uri,
     format_instant,
 )
 from repo_provider.repository import Missing, Repository
@@ -177,26 +181,101 @@ class Provider:
         if snapshot is None:
             return ContextQueryResult((), truncated=False), ()
         plan = self._anchored(plan, snapshot, deadline, cut)
-        survey = self._surveyed(plan, snapshot, deadline, cut)
+        survey, messages = self._surveyed(plan, snapshot, deadline, cut)
         hits, texts, outlines = self._hits(plan, survey, paths, deadline, cut)
-        selection = frames.select(
-            hits, texts, max_frames=plan.max_frames, max_tokens=plan.max_tokens, outlines=outlines
-        )
+        derived = self._episodes(plan, snapshot, messages, hits, paths)
+        selection = self._selected(plan, hits, texts, outlines, derived)
         built = self._built(selection.pieces, snapshot, texts, deadline, cut)
-        parts = tuple(piece.hit.parts for piece in selection.pieces)
+        parts = [piece.hit.parts for piece in selection.pieces] + [{} for _ in derived]
+        answer = sorted(zip((*built, *derived), parts, strict=True), key=lambda shown: -shown[0].score)
         if cut.reasons:
             self._log(f"cut answer: {'; '.join(cut.reasons)}")
-            return ContextQueryResult(built, truncated=True), parts
-        return ContextQueryResult(built, selection.truncated, selection.dropped or None), parts
+        truncated, dropped = (True, None) if cut.reasons else (selection.truncated, selection.dropped or None)
+        result = ContextQueryResult(tuple(frame for frame, _ in answer), truncated, dropped)
+        return result, tuple(shown for _, shown in answer)
 
-    def _surveyed(self, plan: Plan, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> Survey:
+    def _selected(
+        self,
+        plan: Plan,
+        hits: Sequence[Hit],
+        texts: Mapping[Path, Text],
+        outlines: Mapping[Path, Outline],
+        derived: Sequence[ContextFrame],
+    ) -> frames.Selection:
+        """The regions that fit beside the frames there are already."""
+        max_tokens = plan.max_tokens - sum(frame.token_cost for frame in derived)
+        try:
+            return frames.select(
+                hits, texts, max_frames=plan.max_frames - len(derived), max_tokens=max_tokens, outlines=outlines
+            )
+        except BudgetUnsatisfiable:
+            if derived:
+                return frames.Selection(dropped=len(hits))
+            raise
+
+    def _episodes(
+        self, plan: Plan, snapshot: Snapshot, messages: Messages, hits: Sequence[Hit], paths: PathFilter | None
+    ) -> list[ContextFrame]:
+        """Commits that explain: as many as the question asks for, none where it does not ask about the past."""
+        if "episode" not in plan.kinds or (plan.mixed and not plan.history):
+            return []
+        most, budget = plan.max_frames, plan.max_tokens
+        if plan.mixed:
+            most, budget = (most + 1) // 2, budget // 2
+        telling = [message.commit for message in messages.items if not message.bulk]
+        said = self.corpus.index.said(telling, plan.terms)
+        weights = dict(zip(plan.terms, plan.weights, strict=True))
+        files = {hit.path: hit.score for hit in reversed(hits)}
+        found: list[ContextFrame] = []
+        for episode in episodes.choose(messages, said, weights, files, asked=plan.history):
+            message = messages.items[episode.index]
+            if len(found) == most or (paths is not None and not any(map(paths.matches, message.paths))):
+                continue
+            frame = self._episode(plan, snapshot, messages, episode, budget)
+            if frame is not None and frame.token_cost <= budget:
+                found.append(frame)
+                budget -= frame.token_cost
+        return found
+
+    def _episode(
+        self, plan: Plan, snapshot: Snapshot, messages: Messages, episode: episodes.Episode, budget: int
+    ) -> ContextFrame | None:
+        message = messages.items[episode.index]
+        try:
+            commit = self.history.commit(message.commit)
+        except Missing:
+            return None
+        words = [term for term in plan.terms if term[0] != "="]
+        hunks = episodes.hunks_that_matter(commit, words, budget)
+        shown = commit.id.hex()[:10]
+        previous = messages.previous(commit.id, message.paths)
+        follows = () if previous is None else (_follows(messages, previous),)
+        return frames.derived(
+            frames.FrameName("episode", episode=commit.id, hunks=hunks, commit=snapshot.commit),
+            episodes.tell(commit, hunks),
+            title=commit.subject or shown,
+            label=f"{shown} {commit.subject}",
+            score=episode.score,
+            links=(Provenance("git", f"swh:1:rev:{commit.id.hex()}", digest=self.history.cited(commit.id)),),
+            uri=f"swh:1:rev:{commit.id.hex()}",
+            window=(messages.opens[commit.id], None),
+            relations=(*self._touched(message.paths), *follows),
+        )
+
+    def _touched(self, paths: Sequence[Path]) -> Iterator[Relation]:
+        root = self.repository.root
+        if root is not None:
+            for path in paths:
+                yield Relation("git:touches", file_uri(root, path), _shown(path))
+
+    def _surveyed(self, plan: Plan, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> tuple[Survey, Messages]:
         unreadable = self.corpus.count(snapshot, _share(deadline, COUNTING), urgent=lambda: _by_name(plan, snapshot))
         messages = self._explained(snapshot, _share(deadline, EXPLAINING), cut)
         survey = self.corpus.survey(snapshot, self._touches(messages), unreadable)
         self.corpus.go_on(survey)
         if survey.missing:
             cut(f"{survey.missing} of {len(snapshot.entries)} files were not counted in time")
-        return survey
+        return survey, messages
 
     def _hits(
         self, plan: Plan, survey: Survey, paths: PathFilter | None, deadline: float | None, cut: _Cut
@@ -393,7 +472,22 @@ class _Resolver:
         return self._provider.corpus.outline(path, text)
 
     def derived(self, name: frames.FrameName) -> Digest | frames.Missing:
-        return "unknown"
+        """An episode stands as long as its commit is reachable from what is served."""
+        snapshot = self.snapshot(name.commit)
+        if not isinstance(snapshot, Snapshot):
+            return snapshot
+        if name.episode is None:
+            return "unknown"
+        tip = snapshot.commit or snapshot.head_commit
+        if tip is None or not self._provider.history.reaches(tip, name.episode):
+            return "gone"
+        try:
+            commit = self._provider.history.commit(name.episode)
+        except Missing:
+            return "unknown" if self._provider.repository.promised else "gone"
+        if not set(name.hunks) <= {hunk.ordinal for hunk in commit.hunks}:
+            return "gone"
+        return digest(episodes.tell(commit, name.hunks).encode())
 
     def snapshot(self, commit: CommitId | None) -> Snapshot | frames.Missing:
         if commit not in self._snapshots:
@@ -430,6 +524,12 @@ def _by_name(plan: Plan, snapshot: Snapshot) -> list[Path]:
     words = [term.encode() for term in plan.terms if term[0] != "=" and len(term) > 2]
     said = ((sum(word in path.lower() for word in words), path) for path in snapshot.entries)
     return [path for count, path in sorted(said, key=lambda item: (-item[0], item[1])) if count]
+
+
+def _follows(messages: Messages, previous: CommitId) -> Relation:
+    text = messages.items[messages.index[previous]].text
+    subject = frames.printable(text.partition("\n")[0]) if text else previous.hex()[:10]
+    return Relation("episode.follows", f"swh:1:rev:{previous.hex()}", subject)
 
 
 def _committed_blob(snapshot: Snapshot, path: Path) -> BlobId | None:
