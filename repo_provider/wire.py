@@ -126,22 +126,21 @@ def _read_id(raw: Raw | UnsetType, repaired: bool) -> str | None:
 
 # Repairs. They run only on lines that the strict decoder refused; what they change is never an id (`_read_id`).
 
-_LONE_SURROGATE = re.compile(
-    rb"((?:[^\\]|\\[^u]|\\u(?![dD][89a-fA-F])|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*+)"
-    rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}",
-    re.DOTALL,
+_SURROGATE = re.compile(
+    rb"(?<!\\)((?:\\\\)*+)\\u[dD](?:([89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|[89a-fA-F][0-9a-fA-F]{2})"
 )
-_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
+_STRING = rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'  # to the end of the line where it is never closed: linear, whatever comes
+_STRING_OR_BRACKET = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
+_TOKEN = re.compile(_STRING + rb'|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
 _DEEPEST = 64
-_REPAIRABLE = 2**20
+_REPAIRABLE = 2**18
 
 
 def _without_lone_surrogates(line: bytes) -> bytes:
     """JSON can spell half of a surrogate pair, Unicode text cannot hold it: U+FFFD stands in for it."""
     if b"\\ud" not in line and b"\\uD" not in line:
         return line
-    return _LONE_SURROGATE.sub(rb"\1\\ufffd", line)
+    return _SURROGATE.sub(lambda match: match[0] if match[2] else match[1] + rb"\ufffd", line)
 
 
 def _shallow(line: bytes) -> bytes:
@@ -168,10 +167,10 @@ def _recovered_id(line: bytes) -> str | None:
     depth = 0
     for match in _TOKEN.finditer(line[:_REPAIRABLE]):
         token = match[0]
-        if depth == 0 and token != b"{":
+        if depth == 0 and (before or token != b"{"):
             break
         if depth == 1 and before == b":" and name == b'"id"':
-            found = token
+            found, name = token, b""
         if depth == 1 and before in (b"{", b","):
             name = token
         depth += (token in (b"{", b"[")) - (token in (b"}", b"]"))

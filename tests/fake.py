@@ -5,23 +5,16 @@ Tests of the conversation and of the edges ask it for what a real provider does 
 
 from __future__ import annotations
 
+import os
 import sys
+import warnings
 from collections.abc import Sequence
 from threading import Event
 from typing import NoReturn
 
 from repo_provider import stdio
-
-
-def main() -> NoReturn:
-    deadline = float(sys.argv[1]) if len(sys.argv) > 1 else stdio.DEADLINE
-    stdin, stdout = stdio.claim()
-    print("a stray line")  # fault 89: must not reach the peer
-    stdio.leave(stdio.serve(service(), stdin, stdout, deadline=deadline))
-
-
-from repo_provider.errors import BudgetUnsatisfiable, Unavailable  # noqa: E402
-from repo_provider.protocol import (  # noqa: E402
+from repo_provider.errors import BudgetUnsatisfiable, Unavailable
+from repo_provider.protocol import (
     Capabilities,
     ContextFrame,
     ContextQuery,
@@ -34,7 +27,7 @@ from repo_provider.protocol import (  # noqa: E402
     digest,
     token_cost,
 )
-from repo_provider.session import Service  # noqa: E402
+from repo_provider.session import Service
 
 NAME = "fake"
 
@@ -67,6 +60,8 @@ class Fake:
                 raise BudgetUnsatisfiable("no line fits into max_tokens")
             case ["print"]:
                 print("not an envelope")
+                os.write(1, b"not an envelope either\n")
+                warnings.warn("nor is this", stacklevel=1)
             case ["surrogate"]:
                 return ContextQueryResult((frame("\ud800"), frame("good")), False)
             case ["bytes", size]:
@@ -106,6 +101,12 @@ def service(provider: Fake | None = None) -> Service:
         lambda: provider or Fake(),
         log=stdio.log,
     )
+
+
+def main() -> NoReturn:
+    deadline = float(sys.argv[1]) if len(sys.argv) > 1 else stdio.DEADLINE
+    stdin, stdout = stdio.claim()
+    stdio.leave(stdio.serve(service(), stdin, stdout, deadline=deadline))
 
 
 if __name__ == "__main__":
