@@ -11,9 +11,11 @@ What a language's queries may capture (grammars/README.md has the same table for
     @comment           a comment; directly above a definition it is its doc comment
     @attached          a decorator or attribute; directly above a definition it belongs to it
     @reference.KIND    the name used: call, inherit, type, name; with @qualifier for what stands before it
+    @head              what ends the head of a definition without a @body
+    @end               what ends a definition, where that is not its own node (a body that is a sibling)
     @import            the statement, with any of @module, @imported, @alias, @relative in one or several patterns
 
-`(#set! KEY VALUE)` gives what the text does not: imported, prefix (of the module), relative, name.
+`(#set! KEY VALUE)` gives what the text does not: imported, prefix (of the module), relative, name, onward.
 Trees can be absurdly deep, so nothing here recurses and nothing asks for parents, fields or descendants.
 """
 
@@ -26,7 +28,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module, metadata, util
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -194,7 +196,8 @@ def _load(module: str, name: str) -> tree_sitter.Language:
         return Language(_bundled(name))
     if module == "tree_sitter_language_pack":
         return Language(import_module(module).get_binding(name))
-    return Language(getattr(import_module(module), name)())
+    pointer = getattr(import_module(module), name)()
+    return Language(_capsule(pointer) if isinstance(pointer, int) else pointer)
 
 
 def _bundled(name: str) -> object:
@@ -206,9 +209,16 @@ def _bundled(name: str) -> object:
     suffix = "dll" if sys.platform == "win32" else "so"
     function = getattr(ctypes.CDLL(f"{folder}/languages.{suffix}"), f"tree_sitter_{name}")
     function.restype = ctypes.c_void_p
+    return _capsule(function())
+
+
+def _capsule(pointer: int) -> object:
+    """Old wheels hand out a bare pointer, which the binding does not like any more."""
+    import ctypes
+
     capsule = ctypes.pythonapi.PyCapsule_New
     capsule.restype, capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    made: object = capsule(function(), b"tree_sitter.Language", None)
+    made: object = capsule(pointer, b"tree_sitter.Language", None)
     return made
 
 
@@ -229,12 +239,13 @@ _CLASSES = frozenset(("class", "struct", "interface", "trait", "enum", "impl", "
 _NOT_QUALIFYING = frozenset(("type", "prototype", "constructor"))
 _BREAKS = re.compile(rb"\s+")
 _GENERIC = re.compile(rb"(?:::)?<[^<>]*>")
-_KINDS = ("call", "inherit", "type", "name")
+_KINDS = ("inherit", "call", "type", "name")
 _SIMPLE = re.compile(rb"[\w.:$@>?!-]+")
 
 
 class _Found(Struct):
-    """A definition or container in the making."""
+    """A definition or container in the making. `rank` is the place of its pattern: where two read one node, the
+    later one knows better."""
 
     start: int
     end: int
@@ -242,9 +253,12 @@ class _Found(Struct):
     name: bytes
     name_at: int
     body: int = -1
+    head: int = -1
     doc: tuple[int, int] | None = None
     scope: str = ""
     container: bool = False
+    rank: int = -1
+    onward: bool = False  # holds for what follows, up to the next of its kind: `package A;` in Perl
 
 
 class _Pattern(Struct, frozen=True):
@@ -253,6 +267,7 @@ class _Pattern(Struct, frozen=True):
     role: str
     kind: str
     capture: str
+    rank: int
     settings: Mapping[str, str]
 
 
@@ -269,10 +284,13 @@ class _Analyser:
         self.patterns = tuple(_pattern(self.query, source.encode(), i) for i in range(self.query.pattern_count))
         options = language.outline
         self.separator = options.get("separator", "").encode()
-        self.name_drop = re.compile(options["name_drop"].encode()) if "name_drop" in options else None
         self.scope_drop = re.compile(options["scope_drop"]) if "scope_drop" in options else None
+        self.fuse = bool(options.get("fuse"))
+        self.name_drop = _bytes_pattern(options, "name_drop")
+        self.module_drop = _bytes_pattern(options, "module_drop")
+        self.not_calls = frozenset(name.encode() for name in options.get("not_calls", ()))
         self.test_name = re.compile(options["test_name"]) if "test_name" in options else None
-        self.test_attached = re.compile(options["test_attached"].encode()) if "test_attached" in options else None
+        self.test_attached = _bytes_pattern(options, "test_attached")
 
     def outline(self, data: bytes) -> Outline:
         from tree_sitter import QueryCursor
@@ -280,6 +298,10 @@ class _Analyser:
         tree = self.parser.parse(data)
         cursor = QueryCursor(self.query, match_limit=MATCH_LIMIT)
         return _Reading(self, data).outline(cursor.matches(tree.root_node), tree.root_node)
+
+
+def _bytes_pattern(options: Mapping[str, Any], name: str) -> re.Pattern[bytes] | None:
+    return re.compile(options[name].encode()) if name in options else None
 
 
 def _compiled(grammar: tree_sitter.Language, source: str) -> tuple[tree_sitter.Query, str, str]:
@@ -315,8 +337,8 @@ def _pattern(query: tree_sitter.Query, source: bytes, index: int) -> _Pattern:
     for name in _CAPTURE.findall(_SCM_NOISE.sub("", text)):
         role, _, kind = name.partition(".")
         if role in ("definition", "container", "reference", "import", "comment", "attached", "error"):
-            return _Pattern(role, kind, name, settings)
-    return _Pattern("", "", "", settings)
+            return _Pattern(role, kind, name, index, settings)
+    return _Pattern("", "", "", index, settings)
 
 
 _SCM_NOISE = re.compile(r'"(?:[^"\\]|\\.)*"|;[^\n]*')
@@ -400,22 +422,27 @@ class _Reading:
         text, at, scope = self.name(name)
         if "scope" in captures:
             scope = self.scope(captures["scope"][0]) or scope
-        body, doc = captures.get("body"), captures.get("doc")
+        body, doc, end, head = (captures.get(name) for name in ("body", "doc", "end", "head"))
         made = _Found(
             start=node.start_byte,
-            end=node.end_byte,
+            end=end[0].end_byte if end else node.end_byte,
             kind=pattern.kind,
             name=pattern.settings["name"].encode() if "name" in pattern.settings else text,
             name_at=at,
             body=body[0].start_byte if body else -1,
+            head=head[0].end_byte if head else -1,
             doc=(doc[0].start_byte, doc[0].end_byte) if doc else None,
             scope=scope,
             container=pattern.role == "container",
+            rank=pattern.rank,
+            onward="onward" in pattern.settings,
         )
         if not made.name or (at not in self.found and len(self.found) >= MAX_DEFINITIONS):
             return
         if made.body >= 0 and (other := self.bodies.setdefault((made.start, made.end, made.body), at)) != at:
-            self.found.pop(other, None)  # one node read in two ways: the later pattern knows better
+            if other in self.found and self.found[other].rank > made.rank:
+                return
+            self.found.pop(other, None)
             self.bodies[made.start, made.end, made.body] = at
         self.found[at] = made if at not in self.found else _merged(self.found[at], made)
 
@@ -448,7 +475,10 @@ class _Reading:
         at = node.start_byte
         if at not in self.references and len(self.references) >= MAX_REFERENCES:
             return
-        made = (self.text(node), pattern.kind, self.qualifier(captures.get("qualifier")))
+        name = self.text(node)
+        if name in self.analyser.not_calls:
+            return
+        made = (name, pattern.kind, self.qualifier(captures.get("qualifier")))
         old = self.references.get(at, made)
         best = min(old, made, key=lambda each: _KINDS.index(each[1]))
         self.references[at] = (best[0], best[1], old[2] or made[2])
@@ -467,7 +497,7 @@ class _Reading:
         found = self.imports.setdefault(at, _Importing(at))
         settings = pattern.settings
         if module := captures.get("module"):
-            found.module = settings.get("prefix", "") + _unquoted(self.text(module[0]))
+            found.module = settings.get("prefix", "") + self.module(module[0])
         if relative := captures.get("relative"):
             found.relative = self.text(relative[0]).count(b".")
         elif "relative" in settings:
@@ -478,6 +508,12 @@ class _Reading:
         if name or alias:
             imported = _unquoted(self.text(name[0])) if name else settings.get("imported", "")
             found.names.append((imported, _unquoted(self.text(alias[0])) if alias else imported))
+
+    def module(self, node: tree_sitter.Node) -> str:
+        text = self.text(node)
+        if drop := self.analyser.module_drop:
+            text = drop.sub(b"", text)
+        return _unquoted(text)
 
     # -- broken text
 
@@ -522,6 +558,14 @@ class _Reading:
     def definitions(self) -> tuple[tuple[Definition, ...], _Scopes]:
         defined = (found for at, found in self.found.items() if at not in self.aliases)
         order = sorted(defined, key=lambda found: (found.start, -found.end, found.name_at))
+        end = len(self.data)
+        for found in reversed(order) if any(found.onward for found in order) else ():
+            if found.onward:
+                found.end = end
+            if found.kind == "module":
+                end = found.start
+        if self.analyser.fuse:
+            order = self.fused(order)
         made: list[Definition] = []
         scopes = _Scopes()
         for found in order:
@@ -536,6 +580,18 @@ class _Reading:
             scopes.open(_Scope(found.start, found.end, index, inner, kind, test))
         return _ordered(made, scopes)
 
+    def fused(self, order: Sequence[_Found]) -> list[_Found]:
+        """A signature and the equations under it are one definition (Haskell)."""
+        made: list[_Found] = []
+        for found in order:
+            last = made[-1] if made else None
+            if last and last.name == found.name and not self.data[last.end : found.start].strip():
+                last.body = last.body if last.body >= 0 else found.start
+                last.end, last.kind = max(last.end, found.end), found.kind
+            else:
+                made.append(found)
+        return made
+
     def qualified(self, found: _Found, around: _Scope) -> tuple[str, str, bool]:
         name = found.name.decode("utf-8", "replace")
         parts = (around.name, found.scope, name)
@@ -544,7 +600,7 @@ class _Reading:
             kind = _MEMBER_KINDS[kind]
         elif found.scope and kind == "function":
             kind = "method"
-        elif kind == "variable" and name.isupper():
+        elif kind == "variable" and len(name) > 1 and name.isupper():
             kind = "constant"
         return ".".join(part for part in parts if part), kind, around.test
 
@@ -573,6 +629,8 @@ class _Reading:
     def head_end(self, found: _Found, end: int) -> int:
         if found.doc:
             return self.after(found.doc[1])
+        if found.head >= 0:
+            return min(end, self.after(found.head))
         if found.body < 0:
             return end
         signature = self.data[found.start : found.body].rstrip()
@@ -642,12 +700,13 @@ _MEMBER_KINDS = {"function": "method", "variable": "field", "constant": "field"}
 
 def _merged(old: _Found, new: _Found) -> _Found:
     """Two patterns met one name: the wider node counts, then the later pattern; a doc string is never lost."""
-    wider = new if new.end - new.start >= old.end - old.start else old
+    wider = max(old, new, key=lambda found: (found.end - found.start, found.rank))
     other = old if wider is new else new
     if wider.end - wider.start > other.end - other.start and wider.kind == "variable":
         wider.kind = other.kind
     wider.doc = wider.doc or other.doc
     wider.body = wider.body if wider.body >= 0 else other.body
+    wider.head = max(wider.head, other.head)
     wider.scope = wider.scope or other.scope
     return wider
 
@@ -733,11 +792,14 @@ class _Importing(Struct):
         ]
 
 
+_NAMED = re.compile(r"(\w+)\s*=\s*([^=>].*)")
 _ALIAS = re.compile(r"\s+(?:as|=>)\s+")
 
 
 def _aliased(module: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """`a::b as c` -> the module and the alias for all of it."""
+    """`a::b as c` or `c = a.b` -> the module and the alias for all of it."""
+    if "=" in module and (named := _NAMED.fullmatch(module)):
+        return named[2].strip(), (("", named[1]),)
     path, *alias = _ALIAS.split(module, 1)
     return path.strip(), (("", alias[0].strip()),) if alias else ()
 

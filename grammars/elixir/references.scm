@@ -1,0 +1,6 @@
+(call target: (identifier) @reference.call)
+(call target: (dot left: (_) @qualifier right: (identifier) @reference.call))
+((call target: (identifier) @_use (arguments . (alias) @reference.inherit)) (#eq? @_use "use"))
+((unary_operator operand: (call target: (identifier) @_behaviour (arguments . (alias) @reference.inherit))) (#eq? @_behaviour "behaviour"))
+((call target: (identifier) @_impl (arguments . (alias) @reference.inherit)) (#eq? @_impl "defimpl"))
+(struct (alias) @reference.type)

@@ -1,0 +1,6 @@
+(call_expression . (identifier) @reference.call)
+(call_expression . (field_expression value: (_) @qualifier (identifier) @reference.call .))
+(macrocall_expression (macro_identifier (identifier) @reference.call))
+(typed_expression (identifier) @reference.type .)
+(typed_expression (parametrized_type_expression . (identifier) @reference.type) .)
+(type_head (binary_expression (identifier) @reference.inherit .))

@@ -1,0 +1,6 @@
+(call_expression . (identifier) @reference.call)
+(call_expression . (navigation_expression (_) @qualifier (identifier) @reference.call .))
+(constructor_invocation (user_type . (identifier) @reference.call))
+(delegation_specifier (constructor_invocation (user_type . (identifier) @reference.inherit)))
+(delegation_specifier (user_type . (identifier) @reference.inherit))
+(user_type (identifier) @reference.type)

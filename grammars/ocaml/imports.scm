@@ -1,0 +1,2 @@
+(open_module module: (_) @module) @import
+(include_module module: (_) @module) @import

@@ -1,0 +1,7 @@
+(application_expression function: (value_path . (value_name) @reference.call .))
+(application_expression function: (value_path (module_path) @qualifier (value_name) @reference.call))
+(constructor_path (constructor_name) @reference.call)
+(inheritance_definition class: (class_path (class_name) @reference.inherit))
+(type_constructor_path . (type_constructor) @reference.type .)
+(type_constructor_path (_) @qualifier (type_constructor) @reference.type)
+(module_type_path (module_type_name) @reference.type)

@@ -1,0 +1,2 @@
+(use_statement module: (package) @module) @import
+(require_expression (bareword) @module) @import

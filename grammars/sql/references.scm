@@ -1,0 +1,7 @@
+(relation (object_reference name: (identifier) @reference.name))
+(invocation (object_reference name: (identifier) @reference.call))
+(insert (object_reference name: (identifier) @reference.name))
+(alter_table (object_reference name: (identifier) @reference.name))
+(column_definition (object_reference name: (identifier) @reference.name))
+(create_index (object_reference name: (identifier) @reference.name))
+(create_trigger (keyword_on) . (object_reference name: (identifier) @reference.name))
