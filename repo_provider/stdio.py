@@ -185,6 +185,7 @@ class _Edge:
         self.reading = True
         self.closing = False  # no new work, no late replies
         self.last = False  # nothing will be added to `unread`
+        self.over = False  # the descriptors are the caller's again
         self.warmed = False
         self.spare_workers = SPARE_WORKERS
 
@@ -205,6 +206,7 @@ class _Edge:
             self._wait("written", "broken", "signal")
         elif how != "broken":
             self._wait("written", "broken", until=monotonic() + FAREWELL)
+        self.over = True
         self._close()
         return 0
 
@@ -351,17 +353,23 @@ class _Edge:
     def _write(self) -> None:
         try:
             while (reply := self._next_reply()) is not None:
-                _write_all(self.stdout, reply.data + b"\n")
+                self._write_line(reply.data + b"\n")
                 self._written(reply)
         except OSError:
             self.events.put("broken")
         else:
             self.events.put("written")
 
+    def _write_line(self, data: bytes) -> None:
+        """One write where the peer keeps up: nothing stays in a buffer of ours."""
+        rest = memoryview(data)
+        while rest and not self.over:
+            rest = rest[os.write(self.stdout, rest) :]
+
     def _next_reply(self) -> Reply | None:
         with self.changed:
             self.changed.wait_for(lambda: self.unread or self.last)
-            return self.unread[0] if self.unread else None
+            return self.unread[0] if self.unread and not self.over else None
 
     def _written(self, reply: Reply) -> None:
         with self.changed:
@@ -378,10 +386,3 @@ def _read_some(stdin: int) -> bytes:
         return os.read(stdin, _CHUNK)
     except OSError:  # a terminal that went away, a descriptor that never was
         return b""
-
-
-def _write_all(stdout: int, data: bytes) -> None:
-    """One write where the peer keeps up: nothing stays in a buffer of ours."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(stdout, rest) :]

@@ -192,12 +192,12 @@ def test_work_pauses_while_the_host_leaves_too_much_unread(monkeypatch: pytest.M
 def test_a_host_that_never_reads_is_not_read_either_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio, "MAX_UNREAD", 10)
     with served() as host:
-        lines = [b"nonsense %d\n" % n * 20 for n in range(1_000)]
+        lines = [b"nonsense %d\n" % n * 20 for n in range(100)]
         writer = threading.Thread(target=host.send, args=lines)
         writer.start()
-        codes = Counter(host.receive()["code"] for _ in range(20_000))
+        codes = Counter(host.receive()["code"] for _ in range(2_000))
         writer.join(PATIENCE)
-        assert {"bad_request": 20_000} == codes
+        assert {"bad_request": 2_000} == codes
 
 
 @requirement("unavailable", "P5")
@@ -228,7 +228,7 @@ def test_bytes_that_wait_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_each_reply_leaves_at_once() -> None:
     """Fault 99."""
     with served() as host:
-        for n in range(1_000):
+        for n in range(300):
             host.send(query(id=f"q{n}"))
             assert f"q{n}" == host.receive()["id"]
 
