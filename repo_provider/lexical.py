@@ -501,7 +501,7 @@ class _Projection:
         for names, (segment, starts, targets) in zip(defines, self._parts, strict=True):
             definers = sum((names.shared(other) for other in defines), np.zeros(len(names.rows), np.int64))
             mentioned = sum((names.shared(other) for other in mentions), np.zeros(len(names.rows), np.int64))
-            others = np.where(definers <= _MOST_DEFINERS, mentioned - 1, 0)
+            others = (mentioned - 1) / np.maximum(definers, 1)
             postings = segment.fields[_DEFINED]
             each_row = np.bincount(postings.rows, np.repeat(others, postings.sizes), len(segment.keys))
             total[targets] = np.repeat(each_row, np.diff(starts))
@@ -586,14 +586,11 @@ class View:
 
     @cached_property
     def centrality(self) -> NDArray[np.float64]:
-        """For each file, how often another file mentions a name it defines, each file counted once a name.
+        """For each file and name it defines, how many other files mention the name, shared among all that define it.
 
-        A name that many files define (`setUp`, `toString`) says nothing about any of them and is left out.
+        So a name that every other file defines (`setUp`, `toString`) makes none of them central.
         """
         return self._content.centrality()
-
-
-_MOST_DEFINERS = 4
 
 
 # --- the index -------------------------------------------------------------------------------------------------
@@ -771,7 +768,7 @@ class Index:
     def said(self, commits: Sequence[CommitId], terms: Iterable[str]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
         """How often each of these terms, sorted, stands in each commit's message: one row a term."""
         wanted = tuple(sorted(set(terms)))
-        hashes = np.array([_hash(term) for term in wanted], np.uint64)
+        hashes = _hashes(term.encode() for term in wanted)
         with self._lock:
             sources = self._messages.sources(commit + _MESSAGE_TAG for commit in commits)
             said = _projected(self._messages, sources, np.arange(len(commits)), len(commits))

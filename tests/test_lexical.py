@@ -153,9 +153,9 @@ def test_centrality_counts_mentions_in_other_files_of_names_a_file_defines() -> 
     assert [3.0, 0.0, 0.0, 0.0] == view(files, rules=PYTHON).centrality.tolist()
 
 
-def test_a_name_that_many_files_define_makes_none_of_them_central() -> None:
+def test_a_name_that_many_files_define_makes_none_of_them_very_central() -> None:
     files = {f"{n}.py": b"def common_name(): pass\n" for n in range(5)} | {"own.py": b"def special(): pass"}
-    assert [0.0] * 6 == view(files, rules=PYTHON).centrality.tolist()
+    assert [4 / 5] * 5 + [0.0] == view(files, rules=PYTHON).centrality.tolist()
 
 
 def test_a_content_that_was_never_added_counts_as_empty() -> None:
