@@ -24,7 +24,7 @@ from msgspec import Struct
 from repo_provider import __version__, display, wire
 from repo_provider.errors import BadRequest, ProviderError
 from repo_provider.globs import PathFilter
-from repo_provider.protocol import KINDS, ContextQuery, FrameId, format_instant, format_range
+from repo_provider.protocol import KINDS, ContextQuery, FrameId, format_instant, format_range, parse_instant
 from repo_provider.settings import (
     OPTIONS,
     SERVE_OPTIONS,
@@ -223,6 +223,8 @@ def query(
             as_of=None if as_of is None else _as_of(provider, as_of),
         )
         result = provider.query(asked, deadline, wanted)
+        if wanted is not None and (result.dropped_estimate is not None or not result.truncated):
+            _name_unmatched(provider, wanted, asked.as_of)  # a cut answer had no time for it
     if as_json:
         sys.stdout.buffer.write(wire.frames(result) + b"\n")
         return
@@ -262,6 +264,12 @@ def _as_of(provider: Provider, typed: str) -> str:
         raise BadRequest(f"{typed!r} lies outside the years a timestamp can say", reason="invalid_time")
     _note(f"as of {text}")
     return text
+
+
+def _name_unmatched(provider: Provider, wanted: PathFilter, as_of: str | None) -> None:
+    snapshot = provider.now() if as_of is None else provider.history.at(parse_instant(as_of))
+    for line in wanted.unmatched(snapshot.entries) if snapshot is not None else ():
+        _note(line)
 
 
 # --- verify ---
@@ -347,7 +355,10 @@ def status(as_json: bool, languages: bool, paths: tuple[str, ...], **options: An
         _show(list(checked) if as_json else map(_loaded, checked))
         return 2 if any(one.error for one in checked) else 0
     with _provider(settings) as provider:
-        told = provider.status(PathFilter(paths, provider.roots) if paths else None)
+        wanted = PathFilter(paths, provider.roots) if paths else None
+        told = provider.status(wanted)
+        if wanted is not None:
+            _name_unmatched(provider, wanted, None)
     plain = msgspec.to_builtins(told)
     _show(plain if as_json else display.facts(plain))
     return 0

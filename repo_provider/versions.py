@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct, structs
 
 from repo_provider import planner
+from repo_provider.commits import subject
 from repo_provider.errors import BadRequest
 from repo_provider.history import Run
 from repo_provider.model import Anchor, CommitId, Entry, Path, Snapshot, Span, Text
@@ -89,7 +90,7 @@ def _where(provider: Provider, anchor: Anchor, run: Run, newer: bytes) -> tuple[
     start = text.data.find(newer) if newer else -1
     if start == 0 or (start > 0 and text.data[start - 1 : start] == b"\n"):
         return text, Span(start, start + len(newer))
-    outline = provider.corpus.outline(snapshot, run.path, text)
+    outline = provider.corpus.outline(run.path, text)
     definitions = () if outline is None else outline.definitions
     exact = [one.span for one in definitions if one.qualified == anchor.name]
     return text, next(iter([*exact, *(one.span for one in definitions if one.name == anchor.name)]), None)
@@ -98,7 +99,6 @@ def _where(provider: Provider, anchor: Anchor, run: Run, newer: bytes) -> tuple[
 def _subject(provider: Provider, commit: CommitId) -> str:
     try:
         with provider.repository.objects() as objects:
-            message = objects.commit(commit).partition(b"\n\n")[2]
+            return subject(objects.commit(commit))
     except Missing:
         return ""
-    return message.strip().partition(b"\n")[0].decode("utf-8", "replace")

@@ -48,34 +48,36 @@ MAP: dict[str, set[str]] = {
     "changes": VALUES | {"repository", "worktree"},
     "commits": VALUES | {"repository", "changes"},
     "history": VALUES | {"repository", "changes", "commits"},
+    "episodes": VALUES | {"commits"},
     # where they meet
     "cache": set(),
     "corpus": VALUES | {"cache", "files", "lexical", "syntax", "repository", "store", "workers"},
     "provider": VALUES
     | {"settings", "globs", "files", "planner", "lexical", "syntax", "ranking", "graph", "frames", "tokens", "attest"}
-    | {"cache", "corpus", "store", "workers", "repository", "commits", "history"},
-    "versions": VALUES | {"planner", "repository", "history", "provider"},
+    | {"cache", "corpus", "store", "workers", "repository", "commits", "history", "episodes"},
+    "versions": VALUES | {"planner", "commits", "repository", "history", "provider"},
     # what a person types and reads
     "display": VALUES,
     "mcp_server": VALUES | {"settings", "globs", "provider", "versions"},
     "cli": VALUES
     | {"settings", "globs", "wire", "session", "stdio", "httpd", "mcp_server", "display", "provider", "versions"}
     | {"attest", "tokens", "store", "syntax"},
-    "__main__": {"errors", "settings", "session", "stdio", "provider", "cli"},
+    "__main__": {"errors", "settings", "session", "stdio", "httpd", "provider", "cli"},
 }
 """Module -> the modules of this package it may import."""
 
 OWNERS: dict[str, set[str]] = {
     "pygit2": {"repository"},
-    "sqlite3": {"store"},
     "tree_sitter": {"syntax"},
-    "numpy": {"lexical", "ranking", "model"},
+    "numpy": {"lexical", "ranking", "episodes", "model"},
     "click": {"cli"},
     "rich": {"cli", "display"},
     "tiktoken": {"tokens"},
+    "tiktoken_ext": {"tokens"},
     "cryptography": {"attest"},
     "starlette": {"httpd"},
     "uvicorn": {"httpd"},
+    "h11": {"httpd"},
     "mcp": {"mcp_server"},
     "msgspec": set(MAP) - {"errors"},
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import repo_provider
+from tests.test_layers import OWNERS, imported, modules
 
 ROOT = Path(__file__).parents[1]
 
@@ -71,6 +72,14 @@ def test_the_package_exports_its_version_and_nothing_else() -> None:
     names = [target.id for node in tree.body if isinstance(node, ast.Assign) for target in node.targets
              if isinstance(target, ast.Name)]  # fmt: skip
     assert ["__version__"] == names
+
+
+def test_every_package_from_outside_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {_name(requirement).replace("-", "_") for requirement in project["dependencies"]}
+    part_of = {"tiktoken_ext": "tiktoken"}
+    used = {name.partition(".")[0] for module in modules() for name in imported(module)} & set(OWNERS)
+    assert set() == {part_of.get(name, name) for name in used} - declared
 
 
 def test_every_dependency_is_used_and_pinned() -> None:
