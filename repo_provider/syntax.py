@@ -58,6 +58,10 @@ def outline(data: bytes, language: str) -> Outline:
     engine = spoken.outline.get("engine")
     if engine == "headings":
         return sections.headings(data, spoken.name, spoken.outline["style"])
+    if engine == "lines":
+        return _by_lines(data, spoken)
+    if engine == "notebook":
+        return _notebook(data, spoken)
     if not spoken.grammars:
         return sections.paragraphs(data, spoken.name)
     if len(data) > MAX_BYTES:
@@ -66,6 +70,83 @@ def outline(data: bytes, language: str) -> Outline:
     if isinstance(analyser, str):
         return _plain(data, spoken, analyser)
     return analyser.outline(data)
+
+
+def _by_lines(data: bytes, language: Language) -> Outline:
+    test = language.outline.get("test_name")
+    own = sections.by_lines(
+        data, language.name, _rules(language.name), language.line_comments, re.compile(test) if test else None
+    )
+    return _with_embedded(own, data, language)
+
+
+@cache
+def _rules(language: str) -> tuple[sections.Rule, ...]:
+    return sections.line_rules(languages()[language].outline)
+
+
+def _with_embedded(own: Outline, data: bytes, language: Language) -> Outline:
+    """Adds what is written in other languages inside a file: the script of a page or component.
+
+    Each part is read with everything around it blanked out, so that every offset is one of the whole file.
+    """
+    for part in language.outline.get("embedded", ()):
+        for found in re.finditer(part["pattern"].encode(), data):
+            named = found.groupdict().get("language")
+            inner = outline(_only(data, found.start("text"), found.end("text")), _embedded_language(part, named))
+            own = _joined(own, inner, Span(found.start(), found.end()))
+    return own
+
+
+def _embedded_language(part: Mapping[str, Any], named: bytes | None) -> str:
+    languages_by_name: Mapping[str, str] = part.get("languages", {})
+    fallback: str = part["language"]
+    return languages_by_name.get(named.decode("utf-8", "replace"), fallback) if named else fallback
+
+
+def _only(data: bytes, start: int, end: int) -> bytes:
+    return _blank(data[:start]) + data[start:end] + _blank(data[end:])
+
+
+def _blank(data: bytes) -> bytes:
+    return re.sub(rb"[^\n]", b" ", data)
+
+
+def _joined(outer: Outline, inner: Outline, where: Span) -> Outline:
+    """Two outlines of one file as one; inner definitions keep their names, whatever is around them."""
+    merged = sorted(
+        [(d.span.start, -d.span.end, 0, i) for i, d in enumerate(outer.definitions)]
+        + [(d.span.start, -d.span.end, 1, i) for i, d in enumerate(inner.definitions)]
+    )
+    place = {(side, index): position for position, (_, _, side, index) in enumerate(merged)}
+    sides = (outer.definitions, inner.definitions)
+    return msgspec.structs.replace(
+        outer,
+        definitions=tuple(
+            msgspec.structs.replace(sides[side][i], parent=place.get((side, sides[side][i].parent), -1))
+            for _, _, side, i in merged
+        ),
+        references=tuple(
+            msgspec.structs.replace(r, scope=place.get((side, r.scope), -1))
+            for side, refs in enumerate((outer.references, inner.references))
+            for r in refs
+        ),
+        imports=(*outer.imports, *inner.imports),
+        blocks=tuple(sorted({*outer.blocks, *(b for b in inner.blocks if where.start < b < where.end)})),
+        complete=outer.complete and inner.complete,
+        note=outer.note or inner.note,
+    )
+
+
+def _notebook(data: bytes, language: Language) -> Outline:
+    """A notebook: its cells, and what their code defines; outputs are left out.
+
+    Cells are stored as JSON strings, one line of source on each line of the file in every notebook that a tool has
+    written. The code is read from a copy that has each source line on the line that stores it.
+    """
+    written = sections.notebook_code(data)
+    code = sections.moved(outline(written, language.outline["code"]), written, data)
+    return _joined(sections.notebook(data, language.name), code, Span(0, len(data)))
 
 
 def _plain(data: bytes, language: Language, note: str) -> Outline:
