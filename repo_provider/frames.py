@@ -129,7 +129,7 @@ WHOLE = 1.5
 """How far a whole definition may exceed its fair share: better whole and a little long than cut."""
 SCRAP = 40
 """A cut piece smaller than this is not worth a frame once the answer has others."""
-SECOND = 0.5
+SECOND = 0.2
 """What each further frame of a file counts for when frames or tokens are short: several files before many of one."""
 
 Counter: TypeAlias = Callable[[Path, Span, str], int | None]
@@ -226,12 +226,13 @@ class _Packer:
         self._texts, self._outlines, self._counter = texts, outlines, counter
         self._max_frames, self._max_tokens = max_frames, max_tokens
         self._left = max_tokens
+        self._share = CEILING
         self._edges: dict[tuple[Path, Span, bool], list[int]] = {}
 
     def fill(self, wanted: Sequence[Hit]) -> int:
         """Takes hits by usefulness while there is room; says how many were left out."""
-        share = min(max(self._max_tokens // min(self._max_frames, len(wanted)), FLOOR), CEILING)
-        dropped = sum(not self._take(hit, share) for hit in self._by_use(wanted))
+        self._share = min(max(self._max_tokens // min(self._max_frames, len(wanted)), FLOOR), CEILING)
+        dropped = sum(not self._take(hit) for hit in self._by_use(wanted))
         if self.pieces:
             return dropped
         return dropped - any(self._take_any_line(hit) for hit in wanted)
@@ -249,13 +250,13 @@ class _Packer:
             else:
                 heapq.heappush(queue, (-hit.score * SECOND**taken, taken, place))
 
-    def _take(self, hit: Hit, share: int) -> bool:
+    def _take(self, hit: Hit) -> bool:
         """False where the hit is left out; True where a piece was made of it or already shows it."""
         if self._shown(hit):
             return True
         if len(self.pieces) >= self._max_frames:
             return False
-        piece = self._whole_or_cut(hit, _focus(hit), self._siblings(hit.path), min(self._left, share), self._left)
+        piece = self._whole_or_cut(hit, _focus(hit), self._siblings(hit.path), min(self._left, self._share), self._left)
         if piece is None or (piece.span != hit.span and self.pieces and self._weight(piece) < SCRAP):
             return False
         return self._add(piece)
@@ -360,14 +361,20 @@ class _Packer:
         return max(piece.cost, len(piece.content.encode("utf-8")) if piece.tokens is None else piece.tokens)
 
     def widen(self) -> None:
-        """Spends what is left on the cut pieces, best first: whole where it fits, else more blocks."""
+        """Spends what is left on the cut pieces, by and by: whole where it fits, else more blocks."""
+        limit = self._share
+        while limit < CEILING and self._left > 0:
+            limit = min(limit * 2, CEILING)
+            self._widen_to(limit)
+
+    def _widen_to(self, limit: int) -> None:
         for at in sorted(range(len(self.pieces)), key=lambda at: _order(self.pieces[at].hit)):
             piece = self.pieces[at]
             if piece.span == piece.hit.span or self._left <= 0:
                 continue
             others = [other for other in self._siblings(piece.path) if other is not piece]
             most = self._weight(piece) + self._left
-            wider = self._whole_or_cut(piece.hit, piece.span, others, min(most, CEILING), most)
+            wider = self._whole_or_cut(piece.hit, piece.span, others, min(most, limit), most)
             if wider is not None and self._replaces(wider, piece):
                 self._left += self._weight(piece) - self._weight(wider)
                 self.pieces[at] = replace(wider, same=self._copies(piece))
