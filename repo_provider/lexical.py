@@ -622,6 +622,7 @@ class _Corpus:
         self.name = name
         self.segments: dict[int, Segment] = {}
         self.stored: dict[int, str] = {}
+        self.in_work: frozenset[int] = frozenset()
         self._next = 0
         self._at: dict[bytes, int] = {}
 
@@ -652,8 +653,8 @@ class _Corpus:
         return np.array([get(row_key, -1) for row_key in keys], np.int64)
 
     def fresh(self) -> list[int]:
-        """The segments that are not stored, oldest first."""
-        return [number for number in self.segments if number not in self.stored]
+        """The segments that are neither stored nor about to be, oldest first."""
+        return [number for number in self.segments if number not in self.stored and number not in self.in_work]
 
     def kept(self, number: int, dead: Set[bytes]) -> NDArray[np.bool_]:
         """Which rows of a segment are worth keeping: not dead, and not found in another segment."""
@@ -844,27 +845,37 @@ class Index:
             old = [corpus.segments[number] for number in numbers]
             masks = [corpus.kept(number, dead) for number in numbers]
             names = [corpus.stored[number] for number in numbers if number in corpus.stored]
-        merged = merge(old, masks)
-        name = None
-        if self._store is not None:
-            name = self._store.replace_segments(corpus.name, names, merged.to_bytes())
-            self._replaces = name is not None
-            if names and name is None:  # another process owns the store: what is there stays as it is
-                return
-            merged = _stored_segment(self._store, name) or merged
-        with self._lock:
-            self._recent = None
-            for number in numbers:
-                corpus.remove(number)
-            corpus.add(merged, name)
-            if self._store is not None:
-                self._generation = self._store.generation()
+            corpus.in_work = frozenset(numbers)
+        try:
+            merged, name = self._stored(corpus, merge(old, masks), names)
+            with self._lock:
+                if name is not None or not names:  # else the store is another's, and what is there stays as it is
+                    self._recent = None
+                    for number in numbers:
+                        corpus.remove(number)
+                    corpus.add(merged, name)
+                if name is not None and self._store is not None:
+                    self._generation = self._store.generation()
+        finally:
+            with self._lock:
+                corpus.in_work = frozenset()
+
+    def _stored(self, corpus: _Corpus, segment: Segment, replaced: Sequence[str]) -> tuple[Segment, str | None]:
+        """A segment as it lies in the store, where there is one and it takes it, and its name there."""
+        if self._store is None:
+            return segment, None
+        name = self._store.replace_segments(corpus.name, replaced, segment.to_bytes())
+        self._replaces = name is not None
+        return _stored_segment(self._store, name) or segment, name
 
     def _refresh(self) -> bool:
         """Take in what another process has stored meanwhile; False where that is nothing."""
         if self._store is None or (generation := self._store.generation()) in (0, self._generation):
             return False
-        for corpus in (self._contents, self._paths, self._messages):
+        corpora = (self._contents, self._paths, self._messages)
+        if any(corpus.in_work for corpus in corpora):  # the change may be our own, half done
+            return False
+        for corpus in corpora:
             names = self._store.segment_names(corpus.name)
             if names is None:
                 return False

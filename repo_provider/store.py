@@ -84,6 +84,7 @@ class Store:
         self._writing = threading.RLock()  # whoever needs both locks takes this one first
         self._reading = threading.RLock()
         self._unfit = ""
+        self._useless = False
         self._rests_until = 0.0
         self._thread: threading.Thread | None = None
         self._wake = threading.Condition()
@@ -220,16 +221,14 @@ class Store:
             if self._thread.is_alive():
                 return
         self.flush()
-        with self._writing, self._reading:
-            if self._disk is not None:
-                self._disk.close()
-            self._disk = None
+        with self._writing:
+            self._leave()
 
     # --- doing it, or doing without ----------------------------------------------------------------------------
 
     def _read(self, work: Callable[[_Disk], _T], otherwise: _T) -> _T:
         with self._reading:
-            if self._disk is None or self._unfit or self._resting():
+            if self._disk is None or self._useless or self._unfit or self._resting():
                 return otherwise
             try:
                 return work(self._disk)
@@ -250,6 +249,8 @@ class Store:
     def _ready(self) -> bool:
         """Whether this process owns the store and it is fit to be written; what is unfit is started anew first."""
         for _ in range(2):
+            if self._useless:
+                self._leave()
             if self._disk is None or self._resting():
                 return False
             try:
@@ -269,6 +270,13 @@ class Store:
             self._note(f"the store was rebuilt: {self._unfit}")
             self._unfit = ""
 
+    def _leave(self) -> None:
+        """Let go of the disk, for another process to have. `_writing` is held."""
+        with self._reading:
+            if self._disk is not None:
+                self._disk.close()
+            self._disk = None
+
     def _resting(self) -> bool:
         return time.monotonic() < self._rests_until
 
@@ -285,8 +293,7 @@ class Store:
             self._note("the store was busy: another program holds it; answers are the same, only slower")
         else:
             self._note(_refused(error))
-            with self._reading:
-                self._disk = None
+            self._useless = True
 
     def _note(self, text: str) -> None:
         self._notes[text] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha1
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from repo_provider import lexical, words
 from repo_provider.lexical import Index, Rules, Segment, View
 from repo_provider.model import FIELDS, BlobId, CommitId, Matches, Path
+from tests.spec import requirement
 
 PYTHON = Rules(
     "python",
@@ -201,6 +203,7 @@ def plain(matches: Matches) -> object:
     )
 
 
+@requirement("P1")
 @given(files=_FILES, others=st.lists(_FILES, max_size=3), first=st.booleans())
 def test_matches_depend_on_the_snapshot_alone(
     files: dict[str, bytes], others: Sequence[dict[str, bytes]], first: bool
@@ -317,6 +320,7 @@ class Shelf:
 FILES = {"a.py": b"def alpha(): beta_gamma()", "b.py": b"class GammaRay: alpha # 7", "c/beta.py": b""}
 
 
+@requirement("P1")
 def test_a_warm_store_gives_the_same_matches() -> None:
     """P1: cold, warm and no store."""
     shelf, messages = Shelf(), [(CommitId(b"c" * 20), [Path(b"a.py"), Path(b"b.py")])]
@@ -441,3 +445,41 @@ def test_pruning_keeps_what_it_is_told_to() -> None:
     warm = Index(shelf)
     assert keys[1:] == warm.missing(keys)
     assert commits[:1] == warm.missing_messages(commits)
+
+
+def test_threads_may_count_ask_and_flush_at_once() -> None:
+    """An index is shared by every query of a server and by the work behind them."""
+    shelf = Shelf()
+    index = Index(shelf)
+    texts = {f"{n}.py": b"def f_%d(): alpha_%d(beta_gamma)" % (n, n % 7) for n in range(60)}
+    alone = plain(view(texts, rules=PYTHON).match(_TERMS))
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            for step in range(12):
+                some = {path: texts[path] for path in list(texts)[: 5 + (seed * 7 + step * 11) % 55]}
+                view(some | {"own.py": b"own_%d_%d" % (seed, step)}, index, PYTHON)
+                if (seed + step) % 3 == 0:
+                    index.flush()
+            assert alone == plain(view(texts, index, PYTHON).match(_TERMS))
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [] == failures
+    index.flush()
+    assert alone == plain(view(texts, Index(shelf), PYTHON).match(_TERMS))
+
+
+def test_messages_can_be_asked_without_a_view() -> None:
+    index = Index()
+    commits = [CommitId(bytes([n]) * 20) for n in range(3)]
+    index.add_messages([(commits[0], b"proxy proxy auth"), (commits[2], b"auth")])
+    terms, table = index.said(commits, ["proxy", "auth", "proxy"])
+    assert ("auth", "proxy") == terms
+    assert [[1.0, 0.0, 1.0], [2.0, 0.0, 0.0]] == table.tolist()

@@ -19,6 +19,7 @@ from repo_provider import store as store_module
 from repo_provider.lexical import Index, Rules
 from repo_provider.model import BlobId
 from repo_provider.store import Store
+from tests.spec import requirement
 
 KEY = "/home/me/project/.git"
 NOW = 1_700_000_000
@@ -62,6 +63,7 @@ def held_by_another_program(database: Path) -> Iterator[None]:
         other.execute("ROLLBACK")
 
 
+@requirement("P7")
 @pytest.mark.usefixtures("no_waiting")
 def test_a_store_that_another_program_holds_is_left_alone(tmp_path: Path) -> None:
     """Fault 55: same inode, same bytes, a bounded wait, one note, and it is used again afterwards."""
@@ -116,6 +118,7 @@ def damage_a_value(database: Path) -> None:
         connection.execute("UPDATE item SET value = x'00'")
 
 
+@requirement("P7")
 @pytest.mark.parametrize("damage", [damage_everything, damage_the_middle, damage_a_value])
 def test_a_damaged_store_is_set_aside_and_rebuilt_and_says_so(
     tmp_path: Path, damage: object, capsys: pytest.CaptureFixture[str]
@@ -231,6 +234,7 @@ def nothing_may_be_written(directory: Path) -> None:
         pytest.skip("this user may write everything")
 
 
+@requirement("P7")
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -257,6 +261,40 @@ def test_a_folder_that_cannot_be_used_leaves_everything_in_memory(
     assert ("", "") == tuple(capfd.readouterr())
 
 
+@pytest.mark.parametrize("refused", ["makedirs", "open"])
+def test_a_system_that_refuses_leaves_everything_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """Fault 60, also for a user who may do everything."""
+
+    def no(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, refused, no)
+        store = opened(tmp_path)
+    assert works(store)
+    assert "memory" == store.facts().role
+    assert 1 == len(store.notes)
+    assert "Permission denied" in store.notes[0]
+    store.close()
+
+
+def test_a_store_that_was_given_up_can_be_had_by_another_process(tmp_path: Path) -> None:
+    """Faults 60, 114."""
+    first, second = opened(tmp_path), opened(tmp_path)
+    writer = first._disk._writer if first._disk is not None else None
+    assert writer is not None
+    writer.execute("PRAGMA max_page_count = 8")
+    first.put_many("t", {b"%d" % n: b"v" * 1_000 for n in range(100)})
+    assert not first.flush()
+    assert ("memory", "owner") == (first.facts().role, second.facts().role)
+    assert second.replace_segments("contents", [], b"data") is not None
+    first.close()
+    second.close()
+
+
+@requirement("P7")
 def test_a_full_disk_leaves_everything_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fault 60."""
     store = opened(tmp_path)
@@ -375,6 +413,7 @@ def test_an_owner_that_was_killed_leaves_nothing_its_successor_does_not_remove(
 _OWNER = """
 import sys
 from repo_provider.store import Store
+from tests.spec import requirement
 store = Store.open(sys.argv[1], sys.argv[2], network=False)
 store.put_many("t", {b"theirs": b"value"})
 store.flush()
