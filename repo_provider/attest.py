@@ -275,13 +275,15 @@ _LARGEST_FILE = 2**20
 
 def _read(path: str) -> bytes:
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe must not hold us
-    with os.fdopen(handle, "rb") as file:
+    try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
             raise Unavailable(f"{path} is not a file", reason="key_file")
         if os.name == "posix" and mode & 0o077:
             raise Unavailable(f"others may read {path}; `chmod 600` it, or rotate the key", reason="key_permissions")
-        return file.read(_LARGEST_FILE)
+        return os.read(handle, _LARGEST_FILE)
+    finally:
+        os.close(handle)
 
 
 def _refuse_inside(path: str, folders: Sequence[str]) -> None:

@@ -218,6 +218,7 @@ def test_every_proof_of_every_size_leads_to_the_root() -> None:
         {"path": ()},
         {"path": (InclusionStep("sha256:" + "A" * 64, True),) * 3},
         {"path": (InclusionStep("sha256:" + "0" * 64, True),) * 65, "leaf_count": 2**65},
+        {"path": tuple(InclusionStep("sha256:", side) for side in (True, True, False))},
     ],
 )
 def test_a_proof_of_another_shape_leads_nowhere(change: dict[str, Any]) -> None:
@@ -478,6 +479,7 @@ def test_what_is_no_key_file_is_told_without_its_contents(tmp_path: Path, conten
     assert SEED.hex() not in failure.value.message
 
 
+@posix
 def test_files_that_cannot_be_opened_are_told(tmp_path: Path) -> None:
     with pytest.raises(ProviderError) as failure:
         load_key(str(tmp_path / "none"))
@@ -487,9 +489,11 @@ def test_files_that_cannot_be_opened_are_told(tmp_path: Path) -> None:
         with pytest.raises(ProviderError) as failure:
             act(str(tmp_path / "file" / "key"))
         assert reason(failure) in ("key_file", "key_missing")
-    with pytest.raises(ProviderError) as failure:
-        load_key(str(tmp_path))
-    assert "key_file" == reason(failure)
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(ProviderError, match="is not a file") as failure:
+            load_key(str(path))
+        assert "key_file" == reason(failure)
 
 
 def test_a_failed_rotation_leaves_the_key_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

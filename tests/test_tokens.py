@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import socket
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -178,6 +180,24 @@ def test_fetch_without_a_network_is_one_clear_error(tmp_path: Path, monkeypatch:
         fetch("cl100k_base", str(tmp_path), lambda _: None)
     assert "no_network" == failure.value.reason
     assert [] == os.listdir(tmp_path)
+
+
+def test_what_the_network_sends_is_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "urllib.request.urlopen", lambda *_, **__: io.BytesIO(LOADED_BYTES["cl100k_base"] + b"\0" * 2**24)
+    )
+    with pytest.raises(BadRequest, match="hash differs"):
+        fetch("cl100k_base", str(tmp_path), lambda _: None)
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: io.BytesIO(LOADED_BYTES["cl100k_base"]))
+    assert "cl100k_base" == fetch("cl100k_base", str(tmp_path), lambda _: None).name
+
+
+def test_a_broken_package_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = types.ModuleType("broken_package")
+    broken.__spec__ = None
+    monkeypatch.setitem(sys.modules, "broken_package", broken)  # find_spec raises ValueError over it
+    monkeypatch.setattr(tokens, "_PACKAGES", (("broken_package", "x"), *tokens._PACKAGES))
+    assert find("cl100k_base") is not None
 
 
 @requirement("P6")
