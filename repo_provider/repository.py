@@ -78,6 +78,11 @@ class Objects:
         self._odb = repository.odb
         self._explain = explain
 
+    def close(self) -> None:
+        """Let go of packs and their mappings now, not when a collector comes by."""
+        del self._odb
+        self.repository.free()
+
     def _read(self, name: bytes, kind: ObjectType) -> bytes:
         """The raw bytes of an object. Raises Missing, or Unavailable where a missing alternate explains it."""
         try:
@@ -265,7 +270,7 @@ class Repository:
         stamp = self._stamp()
         with self._lock:
             if stamp != self._stock_stamp:
-                self._stock.clear()
+                self._empty_stock()
                 self._stock_stamp = stamp
             lent = self._stock.pop() if self._stock else None
         if lent is None:
@@ -276,11 +281,17 @@ class Repository:
             with self._lock:
                 if lent.stamp == self._stock_stamp:
                     self._stock.append(lent)
+                else:
+                    lent.close()
 
     def release(self) -> None:
         """Let go of every file of the repository that is held open between queries."""
         with self._lock:
-            self._stock.clear()
+            self._empty_stock()
+
+    def _empty_stock(self) -> None:
+        while self._stock:
+            self._stock.pop().close()
 
     def blob(self, name: BlobId) -> bytes | None:
         """A blob's bytes; None where it is not there (`promised` may say why)."""

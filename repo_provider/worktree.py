@@ -85,6 +85,8 @@ def _entries(data: bytes) -> Iterator[tuple[bytes, int, bytes, bool]]:
     at, name = 12, b""
     for _ in range(count):
         start = at
+        if at + 62 > len(data):
+            raise ValueError("index ends early")
         flags = int.from_bytes(data[at + 60 : at + 62], "big")
         extended = int.from_bytes(data[at + 62 : at + 64], "big") if flags & 0x4000 else 0
         at += 64 if flags & 0x4000 else 62
