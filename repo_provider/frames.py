@@ -499,6 +499,7 @@ def build(
     blob: BlobId | None = None,
     window: Window = (None, None),
     current: Path | None = None,
+    same: Sequence[Path] | None = None,
     relations: Sequence[Relation] = (),
     tokenizer: str | None = None,
 ) -> ContextFrame:
@@ -506,7 +507,7 @@ def build(
 
     `blob` is the git object with exactly the file's bytes: of the tree an as-of answer was read from; of HEAD's
     tree at that path for the working tree, and only where they are equal. `current` is today's path of an as-of
-    frame's file. `same` paths of the piece become relations, as paths of today.
+    frame's file, and `same` are those of the copies, which become relations too; left out, the piece's own are meant.
     """
     lines = text.lines(piece.span)
     name = FrameName(piece.hit.kind, piece.path, commit=origin.commit)
@@ -529,7 +530,7 @@ def build(
         valid_to=format_instant(window[1]),
         provenance=links,
         citation_label=_citation(piece.path, lines, inside, origin.commit),
-        relations=(*_elsewhere(piece, origin, current), *relations),
+        relations=(*_elsewhere(origin, current, piece.same if same is None else same), *relations),
     )
 
 
@@ -545,13 +546,13 @@ def _links(piece: Piece, text: Text, origin: Origin, blob: BlobId | None) -> tup
     return tuple(links)
 
 
-def _elsewhere(piece: Piece, origin: Origin, current: Path | None) -> Iterator[Relation]:
+def _elsewhere(origin: Origin, current: Path | None, same: Sequence[Path]) -> Iterator[Relation]:
     """Where today's working tree has this file, and the same bytes again."""
     if origin.root is None:
         return
     if origin.commit is not None and current is not None:
         yield Relation("git:current-path", file_uri(origin.root, current), f"{_shown_path(current)} today")
-    for path in piece.same:
+    for path in same:
         yield Relation("git:same-content", file_uri(origin.root, path), f"the same content in {_shown_path(path)}")
 
 

@@ -496,6 +496,8 @@ def test_an_as_of_frame_has_no_file_link() -> None:
     assert (Provenance("git", swhid, "L1-2", digest(b"a\nb\n")),) == frame.provenance
     assert (Relation("git:current-path", "file:///r/new.py", "new.py today"),) == frame.relations
     assert ("1970-01-01T00:00:05Z", "1970-01-01T00:00:09Z") == (frame.valid_from, frame.valid_to)
+    copied = build(one, text, Origin("/r", COMMIT), blob=BLOB, same=(Path(b"moved.py"),))
+    assert (Relation("git:same-content", "file:///r/moved.py", "the same content in moved.py"),) == copied.relations
     bare = build(one, text, Origin(None, COMMIT), blob=BLOB, current=Path(b"new.py"))
     assert () == bare.relations
 
