@@ -2,9 +2,9 @@
 
     python -m tests.bench.index --repo PATH [--json FILE]
 
-Each row is one run of this process's machine, in the order printed. "bare parse + query" is what any tool pays that
-parses every file with tree-sitter and runs one query over it, in one process; "ours" rows are the stages of this
-provider, in one process where it says so, else on as many workers as there are cores.
+Each row is timed in this one run, in the order printed. "Bare parse + query" is what any tool pays that parses every
+file with tree-sitter and runs the same queries over it, and then throws the result away; "ours" are the stages of this
+provider. Rows name how many processes they use; the last row compares what used the same number.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import msgspec
 
 from repo_provider import corpus, files, lexical, syntax
 from repo_provider.model import Path as RepositoryPath
@@ -43,17 +45,23 @@ def measure(repository_path: str) -> list[Row]:
     items: list[_Item] = []
     timed("list and read every file", lambda: _read(repository, items))
     timed("bare tree-sitter parse + query, one process", lambda: _bare_parse(items))
+    workers = Workers(os.cpu_count() or 1)
+    timed(f"bare tree-sitter parse + query, {workers.count} workers", lambda: _bare_in_workers(items, workers))
     if shutil.which("ctags"):
         timed("ctags -R", lambda: _ctags(repository_path))
     timed("ours: level one, one process", lambda: _level_one(items))
     with tempfile.TemporaryDirectory() as directory:
-        workers = Workers(os.cpu_count() or 1)
         store = Store.open(directory, repository_path)
         timed(f"ours: level one, {workers.count} workers", lambda: _in_workers(items, workers, lexical.Index(store)))
         timed(f"ours: level one into the store, {workers.count} workers", lambda: _stored(items, workers, store))
         timed("ours: level one back from the store, first view", lambda: _back(items, store))
         timed(f"ours: outlines of every file, {workers.count} workers", lambda: _outlines(items, workers, store))
         timed("store, flushed", lambda: f"{store.flush() and store.facts().size / 1e6:.1f} MB")
+        seconds = {name: taken for name, taken, _ in rows}
+        ours = sum(taken for name, taken in seconds.items() if name.startswith(("ours: level one into", "ours: outl")))
+        bare = seconds[f"bare tree-sitter parse + query, {workers.count} workers"]
+        rows.append(("level one + outlines + store : bare parse + query", ours, f"{ours / bare:.2f}"))
+        print(f"{rows[-1][0]:52}{ours:9.3f} s   {rows[-1][2]}")
         rows.append(("PSS of this process and its workers", 0.0, f"{_pss() / 1e6:.0f} MB"))
         print(f"{rows[-1][0]:52}{'':9}     {rows[-1][2]}")
         workers.close()
@@ -71,16 +79,32 @@ def _read(repository: Repository, items: list[_Item]) -> str:
 
 
 def _bare_parse(items: Sequence[_Item]) -> str:
-    from tree_sitter import Parser, QueryCursor
-
-    parsed = 0
-    for path, _, text in items:
-        analyser = syntax._analyser(files.language_of(path, text.data).name)
-        if not isinstance(analyser, str):
-            tree = Parser(analyser.grammar).parse(text.data)
-            QueryCursor(analyser.query, match_limit=syntax.MATCH_LIMIT).matches(tree.root_node)
-            parsed += len(text.data)
+    parsed = sum(len(t.data) for p, _, t in items if _parse(t.data, files.language_of(p, t.data).name))
     return f"{parsed / 1e6:.1f} MB of languages with a grammar"
+
+
+def _bare_in_workers(items: Sequence[_Item], workers: Workers) -> str:
+    payloads = [syntax.encode_task(text.data, files.language_of(path, text.data).name) for path, _, text in items]
+    done = workers.run("tests.bench.index:bare_task", payloads, wall=60.0)
+    return f"{len(done) - done.count(None)} files"
+
+
+def bare_task(payload: bytes) -> bytes:
+    language, data = msgspec.msgpack.decode(payload, type=tuple[str, bytes])
+    _parse(data, language)
+    return b""
+
+
+def _parse(data: bytes, language: str) -> bool:
+    """Parse and match, as `syntax` would, and drop what is found; False where there is no grammar."""
+    from tree_sitter import QueryCursor
+
+    analyser = syntax._analyser(language)
+    if isinstance(analyser, str):
+        return False
+    tree = analyser.parser.parse(data)
+    QueryCursor(analyser.query, match_limit=syntax.MATCH_LIMIT).matches(tree.root_node)
+    return True
 
 
 def _ctags(path: str) -> str:
