@@ -9,7 +9,9 @@ host's line can carry. This is not the conversation: what may be said when is `s
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TypeVar
 
 import msgspec
@@ -295,13 +297,8 @@ def verified(verdicts: Sequence[FrameVerdict], id: str | None = None) -> bytes:
     data = _encode(_Verified(_VerifyResponse(tuple(verdicts)), id))
     if len(data) <= MAX_REPLY:
         return data
-    room = MAX_REPLY - _room_for(id)
-    kept = []
-    for verdict in verdicts:
-        room -= len(_encode(verdict)) + 1
-        if room < 0:
-            break
-        kept.append(verdict)
+    ends = list(accumulate(len(_encode(verdict)) + 1 for verdict in verdicts))
+    kept = verdicts[: bisect_right(ends, MAX_REPLY - _room_for(id))]
     return _encode(_Verified(_VerifyResponse(tuple(kept)), id))
 
 

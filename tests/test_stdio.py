@@ -358,6 +358,12 @@ def test_a_broken_pipe_ends_it_quietly() -> None:
         assert host.provider.closed.is_set()
 
 
+@requirement("R2")
+def test_an_input_that_cannot_be_read_is_one_that_has_ended() -> None:
+    with open(os.devnull, "wb") as sink:
+        assert 0 == stdio.serve(fake.service(), sink.fileno(), sink.fileno())
+
+
 @requirement("R1", "P5", "stdout")
 @settings(max_examples=25)
 @given(st.lists(LINES, max_size=8), st.binary(max_size=20))
