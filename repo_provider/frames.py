@@ -678,7 +678,7 @@ def _region(kind: str, definition: Definition) -> Span:
     return definition.head if kind == "symbol" else definition.span
 
 
-_SEARCHED = 64 * 2**20
+_SEARCHED = 32 * 2**20
 """Bytes hashed at most in search of lines that moved: every place in a file of any usual size."""
 
 
