@@ -51,7 +51,20 @@ def _serve(arguments: list[str]) -> NoReturn:
     for note in settings.notes:
         log(note)
     service = Service(*declared(settings), lambda: _load(settings, log), log=stdio.log)
-    stdio.leave(stdio.serve(service, stdin, stdout, deadline=settings.deadline or 0))
+    if settings.http is None:
+        stdio.leave(stdio.serve(service, stdin, stdout, deadline=settings.deadline or 0))
+    try:
+        from repo_provider import httpd
+
+        def announce(url: str) -> None:
+            os.write(stdout, f"{url}\n".encode())
+
+        stdio.leave(httpd.serve(service, settings.http, announce, deadline=settings.deadline))
+    except ProviderError as error:
+        log(error.message)
+        stdio.leave(2)
+    except KeyboardInterrupt:  # before it listened
+        stdio.leave(130)
 
 
 def _load(settings: Settings, log: Callable[[str], None]) -> Provider:

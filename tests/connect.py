@@ -1,7 +1,7 @@
-"""One conversation with a provider, over whatever lies between: the same test body runs in process and over pipes.
+"""One conversation with a provider, whatever lies between: one test body runs in process, over pipes and over HTTP.
 
-`Connection` is what a test speaks to; `WAYS` are the ways to make one. An edge with its own framing (HTTP) joins by
-adding a class here and a row to `WAYS`. Every envelope that comes back is checked against the published schema.
+`Connection` is what a test speaks to; `WAYS` are the ways to make one. An edge with its own framing joins by adding a
+class here and a row to `WAYS`. Every envelope that comes back is checked against the published schema.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from http.client import HTTPConnection
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from jsonschema import Draft202012Validator
 
+from repo_provider.httpd import Edge
 from repo_provider.session import Service, Session
+from repo_provider.settings import Http
 from tests import fake
 
 ROOT = Path(__file__).parents[1]
@@ -150,7 +153,39 @@ class OverStdio(Connection):
         return rest
 
 
-WAYS: Mapping[str, Callable[[Served], Connection]] = {"in_process": InProcess, "stdio": OverStdio}
+class OverHttp(Connection):
+    """An edge in a thread of this process: a message is a request, and a session of its own past the handshake."""
+
+    def __init__(self, served: Served) -> None:
+        self._edge = Edge(served.service(), Http("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._edge.run)
+        self._thread.start()
+        address = self._edge.url.removeprefix("http://").rstrip("/")
+        self._http = HTTPConnection(address, timeout=PATIENCE)
+        self._replies: deque[bytes] = deque()
+
+    def _send(self, line: bytes) -> None:
+        self._http.request("POST", "/", line, {"Content-Type": "application/json"})
+        response = self._http.getresponse()
+        data = response.read()
+        assert bool(data) == (response.status != 204)
+        if data:
+            self._replies.append(data)
+
+    def _receive(self) -> bytes | None:
+        return self._replies.popleft() if self._replies else None
+
+    def close(self) -> list[Envelope]:
+        self._http.close()
+        self._edge.stop()
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+        return [checked(line) for line in self._replies]
+
+
+WAYS: Mapping[str, Callable[[Served], Connection]] = {"in_process": InProcess, "stdio": OverStdio, "http": OverHttp}
+STREAMS = ("in_process", "stdio")
+"""The ways on which a conversation has a beginning."""
 
 
 def encode(message: Envelope) -> bytes:

@@ -140,10 +140,6 @@ REQUIREMENTS: dict[str, str] = {
 
 GAPS: dict[str, str] = {
     # row -> which tests will show it
-    "http": "the HTTP edge",
-    "http-errors": "the HTTP edge",
-    "http-shutdown": "the HTTP edge",
-    "http-auth": "the HTTP edge",
     "U3": "frames: relations",
     "F5": "frames",
     "digested-bytes": "frames",

@@ -20,6 +20,7 @@ from tests.connect import (
     HANDSHAKE,
     ROOT,
     SHUTDOWN,
+    STREAMS,
     Connection,
     Envelope,
     InProcess,
@@ -66,6 +67,7 @@ def test_the_version_is_compared_by_its_family(connect: Connect) -> None:
 
 
 @requirement("handshake-first", "bad_request")
+@pytest.mark.parametrize("connect", STREAMS, indirect=True)
 def test_nothing_is_answered_before_the_handshake(connect: Connect) -> None:
     connection = connect()
     assert "bad_request" == connection.ask(query(id="q"))["code"]
@@ -195,9 +197,15 @@ def test_a_notification_nobody_defined_is_ignored(connect: Connect) -> None:
     connection.send({"type": "progress", "of": 5})
     assert "handshake_ack" == connection.ask(HANDSHAKE)["type"]
     connection.send({"type": "cancel", "id": None})
+    assert "bad_request" == connection.ask({"type": "resolve", "id": "r"})["code"]
+
+
+@pytest.mark.parametrize("connect", STREAMS, indirect=True)
+def test_a_blank_line_is_ignored(connect: Connect) -> None:
+    connection = connect()
     connection.send(b"")
     connection.send(b" \t\r")
-    assert "bad_request" == connection.ask({"type": "resolve", "id": "r"})["code"]
+    assert "handshake_ack" == connection.ask(HANDSHAKE)["type"]
 
 
 @requirement("U1", "U4")
