@@ -193,6 +193,9 @@ class _Edge:
 
     def run(self, workers: int) -> int:
         self._catch_signals()
+        if os.name == "posix":
+            for stream in (self.stdin, self.stdout):  # a host may share a pipe end that it made non-blocking for itself
+                os.set_blocking(stream, True)
         for target in (self._read, self._write, *[self._work] * workers):
             self._start(target)
         how = self._wait("shutdown", "eof", "broken", "signal")

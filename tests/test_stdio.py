@@ -27,10 +27,13 @@ from tests.test_wire import LINES
 class Served:
     """`stdio.serve` on a thread of this process, with the host's ends of its pipes."""
 
-    def __init__(self, provider: fake.Fake | None = None, **options: Any) -> None:
+    def __init__(self, provider: fake.Fake | None = None, *, nonblocking: bool = False, **options: Any) -> None:
         self.provider = provider or fake.Fake()
         stdin, host_out = os.pipe()
         host_in, stdout = os.pipe()
+        if nonblocking:
+            os.set_blocking(stdin, False)
+            os.set_blocking(stdout, False)
         self._ends = [stdin, stdout]
         self.to = os.fdopen(host_out, "wb", buffering=0)
         self.back = os.fdopen(host_in, "rb")
@@ -178,6 +181,13 @@ def test_two_hundred_large_replies_reach_a_host_that_writes_everything_first(ord
         assert list(range(200)) == (lengths if ordered else sorted(lengths))
         if not ordered:
             assert [f"q{n}" for n in lengths] == [reply["id"] for reply in replies]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of another kind")
+def test_pipes_that_came_as_non_blocking_carry_large_replies_too() -> None:
+    with served(nonblocking=True) as host:
+        host.send(*[query("bytes 300000", f"q{n}") for n in range(4)])
+        assert {f"q{n}" for n in range(4)} == {host.receive()["id"] for _ in range(4)}
 
 
 @requirement("P5")
