@@ -369,6 +369,7 @@ class _Analyser:
         self.fuse = bool(options.get("fuse"))
         self.name_drop = _bytes_pattern(options, "name_drop")
         self.module_drop = _bytes_pattern(options, "module_drop")
+        self.mask = _bytes_pattern(options, "mask")
         self.not_calls = frozenset(name.encode() for name in options.get("not_calls", ()))
         self.test_name = re.compile(options["test_name"]) if "test_name" in options else None
         self.test_attached = _bytes_pattern(options, "test_attached")
@@ -376,9 +377,13 @@ class _Analyser:
     def outline(self, data: bytes) -> Outline:
         from tree_sitter import QueryCursor
 
-        tree = self.parser.parse(data)
+        tree = self.parser.parse(self.masked(data))
         cursor = QueryCursor(self.query, match_limit=MATCH_LIMIT)
         return _Reading(self, data).outline(cursor.matches(tree.root_node), tree.root_node)
+
+    def masked(self, data: bytes) -> bytes:
+        """The text with what no grammar of the language knows (macros of C) blanked out; offsets stay."""
+        return self.mask.sub(lambda found: b" " * len(found[0]), data) if self.mask else data
 
 
 def _bytes_pattern(options: Mapping[str, Any], name: str) -> re.Pattern[bytes] | None:
@@ -624,9 +629,15 @@ class _Reading:
         while below - 1 > line and self.indent(below - 1) < 0:
             below -= 1
         start, end = self.starts[line], self.starts[below] if below < len(self.starts) else len(self.data)
-        kind = _KEYWORD.search(self.data, start, at)
         body = self.starts[line + 1] if below > line + 1 else -1
-        return _Found(start, end, kind[0].decode() if kind else "function", name, at, body)
+        return _Found(start, end, self.recovered_kind(start, at, end), name, at, body)
+
+    def recovered_kind(self, start: int, at: int, end: int) -> str:
+        if self.data[start:at].lstrip().startswith(b"#"):
+            return "macro"
+        if word := _KEYWORD.search(self.data, start, at):
+            return word[0].decode().replace("typedef", "type")
+        return "prototype" if self.data[start:end].rstrip().endswith(b");") else "function"
 
     def indent(self, line: int) -> int:
         """How far a line is indented; -1 for a blank one."""
@@ -675,8 +686,10 @@ class _Reading:
 
     def qualified(self, found: _Found, around: _Scope) -> tuple[str, str, bool]:
         name = found.name.decode("utf-8", "replace")
-        parts = (around.name, found.scope, name)
         kind = found.kind
+        if kind == "macro" and self.data.startswith(b"#", found.start):
+            return name, kind, around.test  # the preprocessor knows no scopes
+        parts = (around.name, found.scope, name)
         if around.kind in _CLASSES and kind in _MEMBER_KINDS:
             kind = _MEMBER_KINDS[kind]
         elif found.scope and kind == "function":
@@ -775,7 +788,7 @@ MAX_BLOCK_NODES = 200_000
 MAX_CHILDREN = 10_000
 MIN_CUT_BYTES = 600
 MAX_RECOVERED_LINES = 400
-_KEYWORD = re.compile(rb"\b(?:class|struct|interface|enum|trait|module|namespace|type|macro)\b")
+_KEYWORD = re.compile(rb"\b(?:class|struct|interface|enum|trait|module|namespace|type|typedef|macro)\b")
 _MEMBER_KINDS = {"function": "method", "variable": "field", "constant": "field"}
 
 

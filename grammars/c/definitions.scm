@@ -10,15 +10,15 @@
 (translation_unit (declaration declarator: (init_declarator declarator: [
   (identifier) @name
   (pointer_declarator (identifier) @name)
-  (pointer_declarator (array_declarator (identifier) @name))
-  (array_declarator (identifier) @name)
-  (array_declarator (array_declarator (identifier) @name))] value: (_) @body)) @definition.variable)
+  (pointer_declarator (array_declarator declarator: (identifier) @name))
+  (array_declarator declarator: (identifier) @name)
+  (array_declarator declarator: (array_declarator declarator: (identifier) @name))] value: (_) @body)) @definition.variable)
 (preproc_ifdef (declaration declarator: (init_declarator declarator: [
-  (identifier) @name (array_declarator (identifier) @name)] value: (_) @body)) @definition.variable)
+  (identifier) @name (array_declarator declarator: (identifier) @name)] value: (_) @body)) @definition.variable)
 (translation_unit (declaration declarator: [
   (identifier) @name
   (pointer_declarator (identifier) @name)
-  (array_declarator (identifier) @name)]) @definition.variable)
+  (array_declarator declarator: (identifier) @name)]) @definition.variable)
 
 (function_definition declarator: (function_declarator declarator: (identifier) @name) body: (_) @body) @definition.function
 (function_definition declarator: (pointer_declarator
@@ -36,7 +36,9 @@
   (pointer_declarator (type_identifier) @name)
   (array_declarator declarator: (type_identifier) @name)
   (function_declarator declarator: (parenthesized_declarator (pointer_declarator (type_identifier) @name)))
+  (pointer_declarator (function_declarator declarator: (parenthesized_declarator (pointer_declarator (type_identifier) @name))))
   (function_declarator declarator: (type_identifier) @name)]) @definition.type
 (type_definition type: (struct_specifier !name body: (_) @body) declarator: (type_identifier) @name) @definition.struct
 (type_definition type: (union_specifier !name body: (_) @body) declarator: (type_identifier) @name) @definition.struct
 (type_definition type: (enum_specifier !name body: (_) @body) declarator: (type_identifier) @name) @definition.enum
+(function_definition declarator: (parenthesized_declarator (identifier) @name) body: (_) @body) @definition.function

@@ -15,14 +15,14 @@
   (identifier) @name
   (qualified_identifier) @name
   (pointer_declarator (identifier) @name)
-  (pointer_declarator (array_declarator (identifier) @name))
-  (array_declarator (identifier) @name)] value: (_) @body)) @definition.variable)
+  (pointer_declarator (array_declarator declarator: (identifier) @name))
+  (array_declarator declarator: (identifier) @name)] value: (_) @body)) @definition.variable)
 (declaration_list (declaration declarator: (init_declarator declarator: [
   (identifier) @name
   (qualified_identifier) @name
   (pointer_declarator (identifier) @name)
-  (pointer_declarator (array_declarator (identifier) @name))
-  (array_declarator (identifier) @name)] value: (_) @body)) @definition.variable)
+  (pointer_declarator (array_declarator declarator: (identifier) @name))
+  (array_declarator declarator: (identifier) @name)] value: (_) @body)) @definition.variable)
 
 (function_definition declarator: (function_declarator
   declarator: [(identifier) (field_identifier) (qualified_identifier) (operator_name) (destructor_name)] @name)
@@ -47,7 +47,12 @@
 (template_declaration (concept_definition name: (_) @name)) @definition.type
 (concept_definition name: (_) @name) @definition.type
 (alias_declaration name: (_) @name) @definition.type
-(type_definition declarator: [(type_identifier) @name (pointer_declarator (type_identifier) @name)]) @definition.type
+(type_definition declarator: [
+  (type_identifier) @name
+  (pointer_declarator (type_identifier) @name)
+  (array_declarator declarator: (type_identifier) @name)
+  (function_declarator declarator: (parenthesized_declarator (pointer_declarator (type_identifier) @name)))
+  (pointer_declarator (function_declarator declarator: (parenthesized_declarator (pointer_declarator (type_identifier) @name))))]) @definition.type
 (type_definition type: (struct_specifier !name body: (_) @body) declarator: (type_identifier) @name) @definition.struct
 (type_definition type: (enum_specifier !name body: (_) @body) declarator: (type_identifier) @name) @definition.enum
 

@@ -3,6 +3,10 @@
 
 (module (expression_statement
   (assignment left: (identifier) @name right: (_)? @body) @definition.variable))
+(module (_ [
+  (block (expression_statement (assignment left: (identifier) @name right: (_)? @body) @definition.variable))
+  (_ (block (expression_statement (assignment left: (identifier) @name right: (_)? @body) @definition.variable)))]) @_branch
+  (#match? @_branch "^(if|try) *"))
 (class_definition body: (block (expression_statement
   (assignment left: (identifier) @name right: (_)? @body) @definition.variable)))
 (type_alias_statement left: (type (identifier) @name)) @definition.type
