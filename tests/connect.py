@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 from jsonschema import Draft202012Validator
 
 from repo_provider.httpd import Edge
+from repo_provider.provider import Provider
 from repo_provider.session import Service, Session
-from repo_provider.settings import Http
+from repo_provider.settings import Http, Surroundings, declared, read, resolve
 from tests import fake
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +52,17 @@ class Served(NamedTuple):
 
 
 FAKE = Served(fake.service, (sys.executable, "-m", "tests.fake"))
+
+
+def repository(path: Path, *options: str) -> Served:
+    """The real provider on a repository; without store and deadline, so that its replies depend on nothing else."""
+    typed = ("-C", str(path), "--no-store", "--deadline", "0", *options)
+
+    def service() -> Service:
+        settings = resolve(read(typed), Surroundings(None, str(ROOT), 2))
+        return Service(*declared(settings), lambda: Provider(settings))
+
+    return Served(service, (sys.executable, "-m", "repo_provider", "serve", *typed))
 
 
 class Connection(ABC):
@@ -86,7 +98,8 @@ class InProcess(Connection):
     """A session without an edge: each job is run as soon as it is read."""
 
     def __init__(self, served: Served) -> None:
-        self._session = Session(served.service())
+        self._service = served.service()
+        self._session = Session(self._service)
         self._replies: deque[bytes] = deque()
 
     def _send(self, line: bytes) -> None:
@@ -98,6 +111,7 @@ class InProcess(Connection):
         return self._replies.popleft() if self._replies else None
 
     def close(self) -> list[Envelope]:
+        self._service.close()
         return [checked(line) for line in self._replies]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,15 +14,11 @@ from repo_provider.protocol import ContextQuery, ContextQueryResult, FrameId, Fr
 from repo_provider.session import Job, Service, Session
 from tests import fake
 from tests.connect import (
-    FAKE,
     HANDSHAKE,
-    ROOT,
     SHUTDOWN,
     STREAMS,
     Connection,
     Envelope,
-    InProcess,
-    OverStdio,
     checked,
     encode,
     query,
@@ -406,49 +400,3 @@ def test_any_lines_are_answered_with_envelopes_only(lines: list[bytes]) -> None:
         if job is not None:
             checked(job.run().data)
     assert session.ended or "frames" == answer(session, query())["type"]
-
-
-# --- golden sessions -------------------------------------------------------------------------------------------
-
-SESSIONS = ROOT / "fixtures" / "sessions"
-SERVED = {"fake": FAKE}
-"""Providers a golden session can be held with. A real one over a made repository joins with a row here."""
-HELD: dict[str, Callable[..., Connection]] = {"in_process": InProcess, "stdio": OverStdio}
-
-
-@requirement("shape", "line", "stdout", "host-environment", "shutting_down")
-@pytest.mark.parametrize("way", HELD)
-@pytest.mark.parametrize("path", sorted(SESSIONS.glob("*.ndjson")), ids=lambda path: path.stem)
-def test_a_golden_session_is_held_as_written(path: Path, way: str, update: bool) -> None:
-    """Each row: what the host writes (`host`, or the characters of a line that is no JSON object) and what comes back.
-
-    `reply` null: nothing is waited for. The first row says which provider and, where not all, which ways.
-    """
-    head, *rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    if way not in head.get("ways", HELD):
-        return
-    connection = HELD[way](SERVED[head["provider"]])
-    held = list(_hold(connection, rows))
-    assert [] == connection.close()
-    if update:
-        lines = [json.dumps(row, ensure_ascii=False) for row in (head, *held)]
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert rows == held
-
-
-def _hold(connection: Connection, rows: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    for row in rows:
-        line = row["host"] if isinstance(row["host"], dict) else row["host"].encode("latin-1")
-        connection.send(line)
-        yield {"host": row["host"], "reply": None if row["reply"] is None else connection.receive()}
-
-
-def test_there_is_a_golden_session_for_each_envelope_and_each_error_code() -> None:
-    rows = [json.loads(line) for path in SESSIONS.glob("*.ndjson") for line in path.read_text().splitlines()[1:]]
-    said = {row["host"]["type"] for row in rows if isinstance(row["host"], dict)}
-    replies = [row["reply"] for row in rows if row["reply"] is not None]
-    assert {"handshake", "query", "verify", "shutdown"} <= said
-    assert {"handshake_ack", "frames", "verified", "error"} == {reply["type"] for reply in replies}
-    codes = "bad_request unsupported_kind unsupported_representation incompatible_version budget_unsatisfiable "
-    codes += "unavailable shutting_down internal"
-    assert set(codes.split()) == {reply["code"] for reply in replies if reply["type"] == "error"}
