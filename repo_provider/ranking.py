@@ -9,13 +9,14 @@ decimals, ties by path bytes, then line (P1). `provider` calls it once a query; 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from repo_provider.model import FIELDS, Candidate, Definition, Hit, Matches, Outline, Path, Plan, Span, Text
+from repo_provider.model import FIELDS, Candidate, Definition, Hit, Matches, Name, Outline, Path, Plan, Span, Text
 from repo_provider.words import root, stem, subwords
 
 Floats = NDArray[np.float64]
@@ -264,10 +265,187 @@ def _common_tail(parts: Sequence[bytes], path: Path) -> int:
 
 CELL = 512
 """Bytes of half a block. Blocks are counted in bytes, so that no line table is needed to find the best one."""
-MOST_HITS = 300  # of one word in one file that are looked at
+MOST_CELLS = 160  # of one file; beyond it cells grow
 MOST_WORDS = 32  # of the question that are looked for in texts
+LOOKED_INTO = 60
+"""Files of the shortlist whose text is looked into; those behind keep what level one says."""
+HEAD = 1_500
+"""Bytes at the start of a file that tell what it is for."""
+
+
+class _File:
+    """Where one file has the question's words, and what of that its outline explains."""
+
+    def __init__(self, plan: Plan, text: Text, outline: Outline | None, words: Mapping[str, float]) -> None:
+        self.text, self.outline, self._plan, self._words = text, outline, plan, words
+        self._lower = text.data.lower()
+        self.cell = max(CELL, -(-len(text.data) // MOST_CELLS))
+        cells = len(text.data) // self.cell + 1
+        present = np.zeros((len(words), cells + 1))
+        self._first: list[int] = []
+        for i, term in enumerate(words):
+            found = _cells_with(text.data, self._lower, term.encode(), self.cell)
+            present[i, [at // self.cell for at in found]] = 1.0
+            self._first.append(found[0] if found else len(text.data))
+        shares = np.array(list(words.values()))
+        pairs = present[:, :-1] + present[:, 1:]
+        self.blocks: Floats = shares @ (2 * pairs / (pairs + 1))
+        self._block_shares: Floats = shares @ (pairs > 0)
+        self.named = self._named_definitions()
+
+    def parts(self) -> dict[str, float]:
+        best = np.sort(self.blocks)[::-1]
+        parts = {
+            "block": float(best[0]),
+            "block_share": float(self._block_shares.max()),
+            "coherence": float(best[:8:2].sum()),
+            "head": sum(share for share, at in zip(self._words.values(), self._first, strict=True) if at < HEAD),
+            "phrase": float(sum(phrase in self._lower for phrase in self._plan.phrases)),
+            "exact": max((value for value, _ in self.named), default=0.0),
+        }
+        if self.outline is not None:
+            parts["definition"] = math.log1p(sum(self._name_values().values()))
+        return {name: value for name, value in parts.items() if value}
+
+    def _name_values(self) -> dict[int, float]:
+        """For each definition whose name says some of the question: how much of it, times how much of the name."""
+        values: dict[int, float] = {}
+        words, known = self._words, _stems
+        for index, definition in enumerate(self.outline.definitions if self.outline is not None else ()):
+            stems = known(definition.name)
+            if not stems.isdisjoint(words):
+                hit = sum(words[stem] for stem in sorted(stems) if stem in words)
+                values[index] = hit * hit / (hit + 0.3 * sum(stem not in words for stem in stems))
+        return values
+
+    def _named_definitions(self) -> list[tuple[float, int]]:
+        """Definitions the question asks for by name: how exactly, and their index; best first."""
+        if self.outline is None or not self._plan.names:
+            return []
+        asked: dict[str, list[Name]] = {}
+        for name in self._plan.names:
+            asked.setdefault(_plain(name.parts[-1]), []).append(name)
+        found = [
+            (max(_exactness(name, definition) for name in asked[_plain(definition.name)]), index)
+            for index, definition in enumerate(self.outline.definitions)
+            if _plain(definition.name) in asked
+        ]
+        return sorted(found, key=lambda item: (-item[0], item[1]))
+
+    # --- regions
+
+    def regions(self, most: int) -> list[tuple[Span, Definition | None]]:
+        """Regions that do not overlap, best first: what was asked for by name, then where most of the words are."""
+        found: list[tuple[Span, Definition | None]] = []
+        for span, definition in self._regions():
+            shown = span if definition is None or _is_small(definition) else definition.head
+            if not any(shown.start < other.end and other.start < shown.end for other, _ in found):
+                found.append((shown, definition))
+            if len(found) == most:
+                break
+        return found
+
+    def _regions(self) -> Iterator[tuple[Span, Definition | None]]:
+        definitions = self.outline.definitions if self.outline is not None else ()
+        for _, index in self.named[:2]:
+            yield definitions[index].span, definitions[index]
+        values = self._name_values()
+        telling = max(sorted(values), key=lambda index: values[index], default=None)
+        if telling is not None and values[telling] >= TELLING:
+            yield definitions[telling].span, definitions[telling]
+        order = np.lexsort((np.arange(len(self.blocks)), -self.blocks))
+        for cell in order[:6]:
+            if self.blocks[cell] > 0 or cell == 0:
+                yield self._around(self._densest(int(cell)))
+
+    def _densest(self, cell: int) -> Span:
+        """The whole lines of a block that hold the question's words."""
+        start, end = cell * self.cell, min((cell + 2) * self.cell, len(self.text.data))
+        places = [
+            at
+            for term in self._words
+            for at in _cells_with(self.text.data[start:end], self._lower[start:end], term.encode(), 1)
+        ]
+        if places and self.cell == CELL:
+            start, end = start + min(places), start + max(places) + 1
+        elif places:  # a large file's block is itself cut to where the words crowd
+            middle = start + sorted(places)[len(places) // 2]
+            start, end = max(start, middle - CELL), min(end, middle + CELL)
+        return _whole_lines(self.text.data, start, end)
+
+    def _around(self, block: Span) -> tuple[Span, Definition | None]:
+        """The smallest definition that holds a block or most of it, if it is small; else the block."""
+        if self.outline is None:
+            return block, None
+        middle = (block.start + block.end) // 2
+        holding = [d for d in self.outline.definitions if d.span.start <= middle < d.span.end]
+        smallest = min(holding, key=lambda d: (d.span.end - d.span.start, d.span.start), default=None)
+        if smallest is not None and _is_small(smallest):
+            return smallest.span, smallest
+        return block, None
+
+
+TELLING = 0.5
+"""Part of the question that a definition's name must say to be shown for its name alone."""
 SMALL = 2_400
-"""Bytes up to which a definition is answered whole."""
+"""Bytes up to which a definition is shown whole."""
+
+
+def _is_small(definition: Definition) -> bool:
+    return definition.span.end - definition.span.start <= SMALL
+
+
+def _exactness(name: Name, definition: Definition) -> float:
+    """How well a definition of that name, in any case style, is the one meant."""
+    value = 1.0 if definition.name == name.parts[-1] else 0.7
+    if len(name.parts) > 1:
+        outer = {_plain(part) for part in re.split(r"\W+", definition.qualified)}
+        value *= 1.0 if _plain(name.parts[-2]) in outer else 0.8
+    return name.weight * value
+
+
+def _cells_with(data: bytes, lower: bytes, term: bytes, cell: int) -> list[int]:
+    """Offsets where a word begins with these letters, also inside an identifier (`getUser`): one in each cell."""
+    found: list[int] = []
+    find = lower.find
+    at = find(term)
+    while at >= 0:
+        if at == 0 or lower[at - 1] not in _LETTERS or (data[at] != lower[at] and _starts_hump(data, lower, at)):
+            found.append(at)
+            at = find(term, max((at // cell + 1) * cell, at + 1))
+        else:
+            at = find(term, at + 1)
+    return found
+
+
+def _starts_hump(data: bytes, lower: bytes, at: int) -> bool:
+    """The capital at `at` follows a small letter or is followed by one."""
+    return data[at - 1] == lower[at - 1] or data[at + 1 : at + 2] == lower[at + 1 : at + 2]
+
+
+_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz")
+
+
+def _whole_lines(data: bytes, start: int, end: int) -> Span:
+    last = data.find(b"\n", max(start, end - 1))
+    return Span(data.rfind(b"\n", 0, start) + 1, last + 1 if last >= 0 else len(data))
+
+
+@lru_cache(maxsize=1 << 17)
+def _stems(name: str) -> frozenset[str]:
+    return frozenset(map(stem, subwords(name)))
+
+
+@lru_cache(maxsize=1 << 17)
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+# --- hits ------------------------------------------------------------------------------------------------------
+
+SEVERAL = 3
+"""Regions of one file at most, in the files that lead."""
+LEADING = 12
 
 
 def rank(
@@ -281,13 +459,20 @@ def rank(
 ) -> list[Hit]:
     """The regions of the shortlisted files that answer best, best first, the best of each file before its others."""
     words = _wordlist(plan, information)
-    hits: list[Hit] = []
-    for candidate in shortlist:
+    looked: list[tuple[float, Path, Mapping[str, float], _File]] = []
+    for place, candidate in enumerate(shortlist):
         text = texts.get(candidate.path)
-        if text is not None and text.data:
-            file = _File(plan, text, outlines.get(candidate.path), words)
-            parts = {**candidate.parts, **file.parts()}
-            hits.extend(_regions(plan, candidate.path, file, parts))
+        if text is None or not text.data:
+            continue
+        file = _File(plan, text, outlines.get(candidate.path), words if place < LOOKED_INTO else {})
+        parts = {**candidate.parts, **file.parts()}
+        looked.append((calibrated(total(parts)), candidate.path, parts, file))
+    looked.sort(key=lambda item: (-item[0], item[1]))
+    hits = [
+        _hit(path, file, span, definition, round(score * 0.5**nth, 6), parts)
+        for place, (score, path, parts, file) in enumerate(looked[:limit])
+        for nth, (span, definition) in enumerate(file.regions(SEVERAL if place < LEADING else 1))
+    ]
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span))
     return hits[:limit]
 
@@ -300,142 +485,17 @@ def _wordlist(plan: Plan, information: Sequence[float]) -> dict[str, float]:
     return {term: value / everything for term, value in sorted(kept)}
 
 
-class _File:
-    """Where one file has the question's words, and what of that its outline explains."""
-
-    def __init__(self, plan: Plan, text: Text, outline: Outline | None, words: Mapping[str, float]) -> None:
-        self.text, self.outline, self._plan, self._words = text, outline, plan, words
-        self.lower = text.data.lower()
-        self.at = {term: _occurrences(text.data, self.lower, term.encode()) for term in words}
-        cells = len(text.data) // CELL + 1
-        self._cells = np.zeros((len(words), cells + 1))
-        for i, positions in enumerate(self.at.values()):
-            if positions:
-                self._cells[i] = np.bincount(np.array(positions) // CELL, minlength=cells + 1)
-        shares = np.array(list(words.values()))[:, None]
-        pairs = self._cells[:, :-1] + self._cells[:, 1:]
-        self.blocks = (shares * (2 * pairs / (pairs + 1))).sum(0) if words else np.zeros(cells)
-        self._block_shares = (shares * (pairs > 0)).sum(0) if words else np.zeros(cells)
-        self.named = self._named_definitions()
-
-    def parts(self) -> dict[str, float]:
-        best = np.sort(self.blocks)[::-1]
-        parts = {
-            "block": float(best[0]),
-            "block_share": float(self._block_shares.max()),
-            "coherence": float(best[:8:2].sum()),
-            "head": sum(share for term, share in self._words.items() if self.at[term] and self.at[term][0] < 1500),
-            "phrase": float(sum(phrase in self.lower for phrase in self._plan.phrases)),
-        }
-        if self.outline is not None:
-            parts["definition"] = math.log1p(sum(self._name_value(d) for d in self.outline.definitions))
-            parts["exact"] = max((value for value, _ in self.named), default=0.0)
-        return {name: value for name, value in parts.items() if value}
-
-    def _name_value(self, definition: Definition) -> float:
-        """How much of the question a definition's name says, times how much of the name the question says."""
-        words = _stems(definition.name)
-        hit = sum(self._words[word] for word in words if word in self._words)
-        return hit * hit / (hit + 0.3 * sum(word not in self._words for word in words)) if hit else 0.0
-
-    def _named_definitions(self) -> list[tuple[float, int]]:
-        """Definitions the question asks for by name: how exactly, and their index; best first."""
-        if self.outline is None or not self._plan.names:
-            return []
-        asked = [(name, tuple(_plain(part) for part in name.parts)) for name in self._plan.names]
-        found = []
-        for index, definition in enumerate(self.outline.definitions):
-            plain = _plain(definition.name)
-            for name, parts in asked:
-                if parts[-1] == plain:
-                    value = 1.0 if definition.name == name.parts[-1] else 0.7
-                    found.append((name.weight * value, index))
-        return sorted(found, key=lambda item: (-item[0], item[1]))
-
-
-def _occurrences(data: bytes, lower: bytes, term: bytes) -> list[int]:
-    """Offsets where a word begins with these letters, also inside an identifier (`getUser`, `get_user`)."""
-    found: list[int] = []
-    at = lower.find(term)
-    while at >= 0 and len(found) < MOST_HITS:
-        if at == 0 or lower[at - 1] not in _LETTERS or (data[at] != lower[at] and _starts_hump(data, lower, at)):
-            found.append(at)
-        at = lower.find(term, at + len(term))
-    return found
-
-
-def _starts_hump(data: bytes, lower: bytes, at: int) -> bool:
-    """The capital at `at` follows a small letter or is followed by one."""
-    return data[at - 1] == lower[at - 1] or data[at + 1 : at + 2] == lower[at + 1 : at + 2]
-
-
-_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz")
-
-
-@lru_cache(maxsize=1 << 17)
-def _stems(name: str) -> tuple[str, ...]:
-    return tuple(map(stem, subwords(name)))
-
-
-@lru_cache(maxsize=1 << 17)
-def _plain(name: str) -> str:
-    return name.replace("_", "").lower()
-
-
-# --- regions ---------------------------------------------------------------------------------------------------
-
-
-def _regions(plan: Plan, path: Path, file: _File, parts: Mapping[str, float]) -> Iterator[Hit]:
-    """The best region of a file with the file's score, then others, each below half of it."""
-    score = calibrated(total(parts))
-    taken: list[Span] = []
-    for place, (span, definition) in enumerate(_spans(plan, file)):
-        if any(span.start < other.end and other.start < span.end for other in taken):
-            continue
-        taken.append(span)
-        yield _hit(path, file, span, definition, round(score * 0.5**place, 6), parts)
-        if len(taken) == 3:
-            return
-
-
 def calibrated(score: float) -> float:
     """A file's score as something that means the same for every question, in [0, 1]."""
     return round(1 / (1 + math.exp(-(score - 4.5) / 1.5)), 6)
 
 
-def _spans(plan: Plan, file: _File) -> Iterator[tuple[Span, Definition | None]]:
-    """Regions of a file, best first: what was asked for by name, then the definitions or blocks with most in them."""
-    if file.outline is not None:
-        for _, index in file.named[:2]:
-            definition = file.outline.definitions[index]
-            yield (definition.span, definition)
-    order = np.lexsort((np.arange(len(file.blocks)), -file.blocks))
-    for cell in order[:4]:
-        start = int(cell) * CELL
-        block = file.text.whole_lines(min(start, len(file.text.data) - 1), min(start + 2 * CELL, len(file.text.data)))
-        yield _around(file, block)
-
-
-def _around(file: _File, block: Span) -> tuple[Span, Definition | None]:
-    """The smallest definition that holds the middle of a block, if it is small; else the block."""
-    if file.outline is None:
-        return block, None
-    middle = (block.start + block.end) // 2
-    holding = [d for d in file.outline.definitions if d.span.start <= middle < d.span.end]
-    smallest = min(holding, key=lambda d: (d.span.end - d.span.start, d.span.start), default=None)
-    if smallest is not None and smallest.span.end - smallest.span.start <= SMALL:
-        return smallest.span, smallest
-    return block, None
-
-
 def _hit(
     path: Path, file: _File, span: Span, definition: Definition | None, score: float, parts: Mapping[str, float]
 ) -> Hit:
-    """A region as a hit: the head of a definition too large to show whole."""
+    """A region as a hit: a section of prose, a whole definition, the head of a large one, or lines."""
     if definition is None or file.outline is None:
         return Hit(path, "snippet", span, score, parts=parts)
     twins = [d for d in file.outline.definitions if d.qualified == definition.qualified]
-    ordinal = twins.index(definition)
-    if span.end - span.start > SMALL:
-        return Hit(path, "symbol", definition.head, score, definition.qualified, ordinal, parts=parts)
-    return Hit(path, "snippet", span, score, definition.qualified, ordinal, parts=parts)
+    kind = "doc" if definition.kind == "section" else "snippet" if span == definition.span else "symbol"
+    return Hit(path, kind, span, score, definition.qualified, twins.index(definition), parts=parts)
