@@ -17,7 +17,7 @@ import re
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import pairwise
@@ -695,6 +695,7 @@ class Index:
 
     def _missing(self, corpus: _Corpus, keys: Sequence[bytes]) -> list[bytes]:
         with self._lock:
+            self._outdated.difference_update(keys)  # what somebody is about to look at again is not dropped
             missing = [row_key for row_key in keys if row_key not in corpus]
             if missing and self._refresh():
                 missing = [row_key for row_key in missing if row_key not in corpus]
@@ -813,10 +814,7 @@ class Index:
         with self._flushing:
             dead = self._dead()
             for corpus in (self._contents, self._paths, self._messages):
-                with self._lock:
-                    numbers = _due(corpus, self._replaces)
-                if numbers:
-                    self._rewrite(corpus, numbers, dead)
+                self._rewrite(corpus, lambda corpus: _due(corpus, self._replaces), dead)
 
     def prune(self, contents: Set[bytes], paths: Set[Path], commits: Set[CommitId]) -> None:
         """Forget everything but these, also in the store."""
@@ -830,8 +828,7 @@ class Index:
                 with self._lock:
                     self._refresh()
                     dead = {row_key for segment in corpus.segments.values() for row_key in segment.keys} - keys
-                if corpus.segments:
-                    self._rewrite(corpus, list(corpus.segments), dead)
+                self._rewrite(corpus, lambda corpus: list(corpus.segments), dead)
 
     def _dead(self) -> Set[bytes]:
         with self._lock:
@@ -839,9 +836,12 @@ class Index:
             self._outdated = set()
         return dead
 
-    def _rewrite(self, corpus: _Corpus, numbers: Sequence[int], dead: Set[bytes]) -> None:
+    def _rewrite(self, corpus: _Corpus, which: Callable[[_Corpus], list[int]], dead: Set[bytes]) -> None:
         """One segment, stored where there is a store to be had, in place of several."""
-        with self._lock:
+        with self._lock:  # chosen and marked in one step: an insertion joins segments too
+            numbers = which(corpus)
+            if not numbers:
+                return
             old = [corpus.segments[number] for number in numbers]
             masks = [corpus.kept(number, dead) for number in numbers]
             names = [corpus.stored[number] for number in numbers if number in corpus.stored]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha1
 
 import numpy as np
@@ -447,6 +448,16 @@ def test_pruning_keeps_what_it_is_told_to() -> None:
     assert commits[:1] == warm.missing_messages(commits)
 
 
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads take turns so often that what they can do to each other happens."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("restless")
 def test_threads_may_count_ask_and_flush_at_once() -> None:
     """An index is shared by every query of a server and by the work behind them."""
     shelf = Shelf()
