@@ -29,7 +29,10 @@ FACTS_VERSION = 1
 """Raised when `files` would say something else of the same path and bytes."""
 FEW = 12
 """Files analysed on the spot; more of them are worth the way to the workers."""
-BATCH_BYTES = 1 << 20
+FIRST = 48
+"""Files counted on the spot while the workers start."""
+FIRST_BATCH_BYTES, BATCH_BYTES = 1 << 16, 1 << 20
+"""Bytes of files a worker counts at a time: few at first, so that a deadline finds something done, then ever more."""
 KEPT_AT = 32
 """Files counted one by one after which the counts move into the store."""
 WALL = 10.0
@@ -192,12 +195,14 @@ class Corpus:
             self._recall(snapshot)
             todo = self._todo(snapshot)
             done = 0
+            if len(todo) > FEW:
+                self._workers.start(_COUNT_TASK)
             for batch in self._batches(snapshot, todo, unreadable):
                 if self._closed or _over(deadline):
                     break
                 if report is not None:
                     report(done, len(todo), batch[0][0])
-                self._analyse(snapshot, batch, deadline, on_the_spot=len(todo) <= FEW)
+                self._analyse(snapshot, batch, deadline, on_the_spot=len(todo) <= FEW or done < FIRST)
                 done += len(batch)
                 self._unkept += len(batch)
         finally:
@@ -229,7 +234,7 @@ class Corpus:
     ) -> Iterator[list[tuple[Path, Text]]]:
         """Files with their bytes, as many at a time as keep every worker busy for a moment; urgent ones first."""
         batch: list[tuple[Path, Text]] = []
-        size = 0
+        size, enough = 0, FIRST_BATCH_BYTES
         for path in self._by_urgency(paths):
             text = self.text(snapshot, path)
             if text is None:
@@ -237,9 +242,9 @@ class Corpus:
                 continue
             batch.append((path, text))
             size += len(text.data)
-            if size >= BATCH_BYTES * self._workers.count:
+            if size >= enough * self._workers.count:
                 yield batch
-                batch, size = [], 0
+                batch, size, enough = [], 0, min(2 * enough, BATCH_BYTES)
         if batch:
             yield batch
 
@@ -283,7 +288,7 @@ class Corpus:
     def _count_in_workers(self, items: Sequence[tuple[bytes, bytes, lexical.Rules]], deadline: float | None) -> None:
         parts = [part for part in _split(items, self._workers.count) if part]
         payloads = [lexical.analyse_payload(part) for part in parts]
-        counted = self._workers.run("repo_provider.lexical:analyse_task", payloads, wall=WALL, deadline=deadline)
+        counted = self._workers.run(_COUNT_TASK, payloads, wall=WALL, deadline=deadline)
         for part, segment in zip(parts, counted, strict=True):
             if segment is not None:
                 self.index.add_segment(segment)
@@ -359,6 +364,7 @@ class Corpus:
         return outline
 
 
+_COUNT_TASK = "repo_provider.lexical:analyse_task"
 _OUTLINE_TASK = "repo_provider.syntax:outline_task"
 
 # --- keys and rules ---------------------------------------------------------------------------------------------

@@ -31,6 +31,8 @@ BATCH_BYTES = 32 * 1024
 BATCH_COUNT = 16
 """Small payloads travel together, so that the pipe's round trip is not what takes the time."""
 
+LOAD_WALL = 30.0
+"""Seconds a worker may take to load a task's module."""
 MAX_CRASHES = 8
 """Workers that may die one after another, none of them finishing anything, before a run is given up."""
 
@@ -77,6 +79,13 @@ class Workers:
             self._runs.remove(run)
             run.over = True
             return list(run.results)
+
+    def start(self, task: str) -> None:
+        """Starts every worker behind the caller's back and has it load the module of a task it will be given."""
+        module = task.partition(":")[0].encode()
+        errand = threading.Thread(target=self.run, args=(_LOAD_TASK, [module] * self.count), kwargs={"wall": LOAD_WALL})
+        errand.daemon = True
+        errand.start()
 
     def close(self) -> None:
         """Kills every worker at once; runs under way return what they have."""
@@ -342,6 +351,15 @@ def _answer(function: Callable[[bytes], bytes], payload: bytes) -> bytes | None:
     except Exception as error:
         print(f"repo-provider: a worker's task failed: {type(error).__name__}", file=sys.stderr)
         return None
+
+
+def load_task(module: bytes) -> bytes:
+    """The task of being ready for another one."""
+    import_module(module.decode())
+    return b""
+
+
+_LOAD_TASK = "repo_provider.workers:load_task"
 
 
 def _task(name: str) -> Callable[[bytes], bytes]:
