@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import threading
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from repo_provider import episodes, frames, planner, ranking, syntax
@@ -21,7 +23,7 @@ from repo_provider.corpus import Corpus, Report, Survey, Touches
 from repo_provider.errors import BadRequest, BudgetUnsatisfiable, Unavailable, UnsupportedKind
 from repo_provider.globs import PathFilter
 from repo_provider.history import History, Late
-from repo_provider.model import BlobId, CommitId, Hit, Outline, Path, Plan, Snapshot, Text
+from repo_provider.model import Anchor, BlobId, CommitId, Hit, Outline, Path, Plan, Snapshot, Span, Text
 from repo_provider.protocol import (
     ContextFrame,
     ContextQuery,
@@ -35,6 +37,7 @@ from repo_provider.protocol import (
     digest,
     file_uri,
     format_instant,
+    token_cost,
 )
 from repo_provider.repository import Missing, Repository
 from repo_provider.settings import Settings, store_outside
@@ -47,6 +50,36 @@ COUNTING = 0.6
 """Of the time a query has: what counting words may take before the files counted so far have to do."""
 EXPLAINING = 0.3
 """Of the time left then: what reading commit messages may take."""
+
+
+class Basis(Struct, frozen=True):
+    """Which state an answer speaks of: a commit and its effective time, or the working tree upon it.
+
+    `commit` None is no commit at all: an instant before the first one, or a repository without any.
+    """
+
+    commit: CommitId | None
+    at: Instant | None
+    working_tree: bool
+
+
+class Contents(Struct, frozen=True):
+    """What lies at a path: a file's bytes and outline (None where its parser had to be stopped), or a folder's files.
+
+    `path` is what it is called in the snapshot that was asked.
+    """
+
+    path: Path
+    text: Text | None = None
+    outline: Outline | None = None
+    files: tuple[Path, ...] = ()
+
+
+class Reading(Struct, frozen=True):
+    """A frame made again from its id; where it was cut to fit, `rest` is the id of the lines that follow."""
+
+    frame: ContextFrame
+    rest: str | None = None
 
 
 class _Cut:
@@ -154,16 +187,25 @@ class Provider:
     # --- query --------------------------------------------------------------------------------------------------
 
     def query(
-        self, query: ContextQuery, deadline: float | None = None, paths: PathFilter | None = None
+        self,
+        query: ContextQuery,
+        deadline: float | None = None,
+        paths: PathFilter | None = None,
+        report: Report | None = None,
     ) -> ContextQueryResult:
         """The frames that answer a query, best first, within its budgets (B1, B4), all true at its instant (Q2).
 
-        `deadline` is a reading of `time.monotonic`; what it cuts short is said in one line to the log.
+        `deadline` is a reading of `time.monotonic`; what it cuts short is said in one line to the log. `report` is
+        told how far the counting of files is, where there is any to do; what it raises ends the query.
         """
-        return self.explain(query, deadline, paths)[0]
+        return self.explain(query, deadline, paths, report)[0]
 
     def explain(
-        self, query: ContextQuery, deadline: float | None = None, paths: PathFilter | None = None
+        self,
+        query: ContextQuery,
+        deadline: float | None = None,
+        paths: PathFilter | None = None,
+        report: Report | None = None,
     ) -> tuple[ContextQueryResult, tuple[Mapping[str, float], ...]]:
         """The answer to a query, and for each of its frames the parts that its score is made of."""
         plan = planner.plan(query, roots=self.roots)
@@ -181,7 +223,7 @@ class Provider:
         if snapshot is None:
             return ContextQueryResult((), truncated=False), ()
         plan = self._anchored(plan, snapshot, deadline, cut)
-        survey, messages = self._surveyed(plan, snapshot, deadline, cut)
+        survey, messages = self._surveyed(plan, snapshot, deadline, cut, report)
         hits, texts, outlines = self._hits(plan, survey, paths, deadline, cut)
         derived = self._episodes(plan, snapshot, messages, hits, paths)
         selection = self._selected(plan, hits, texts, outlines, derived)
@@ -203,6 +245,7 @@ class Provider:
         derived: Sequence[ContextFrame],
     ) -> frames.Selection:
         """The regions that fit beside the frames there are already."""
+        hits = [hit for hit in hits if hit.kind in plan.kinds]
         max_tokens = plan.max_tokens - sum(frame.token_cost for frame in derived)
         try:
             return frames.select(
@@ -268,8 +311,12 @@ class Provider:
             for path in paths:
                 yield Relation("git:touches", file_uri(root, path), _shown(path))
 
-    def _surveyed(self, plan: Plan, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> tuple[Survey, Messages]:
-        unreadable = self.corpus.count(snapshot, _share(deadline, COUNTING), urgent=lambda: _by_name(plan, snapshot))
+    def _surveyed(
+        self, plan: Plan, snapshot: Snapshot, deadline: float | None, cut: _Cut, report: Report | None
+    ) -> tuple[Survey, Messages]:
+        unreadable = self.corpus.count(
+            snapshot, _share(deadline, COUNTING), urgent=lambda: _by_name(plan, snapshot), report=report
+        )
         messages = self._explained(snapshot, _share(deadline, EXPLAINING), cut)
         survey = self.corpus.survey(snapshot, self._touches(messages), unreadable)
         self.corpus.go_on(survey)
@@ -281,9 +328,9 @@ class Provider:
         self, plan: Plan, survey: Survey, paths: PathFilter | None, deadline: float | None, cut: _Cut
     ) -> tuple[list[Hit], dict[Path, Text], Mapping[Path, Outline]]:
         matches = survey.view.match(plan.terms)
-        shortlist = ranking.candidates(plan, matches, lambda path: survey.facts[path].traits)
-        if paths is not None:
-            shortlist = [candidate for candidate in shortlist if paths.matches(candidate.path)]
+        shortlist = ranking.candidates(
+            plan, matches, lambda path: survey.facts[path].traits, accepts=_accepts(plan, survey, paths)
+        )
         texts = self.corpus.texts(survey.snapshot, (candidate.path for candidate in shortlist))
         parsed = {one.path: texts[one.path] for one in shortlist[:OUTLINED] if one.path in texts}
         outlined = self.corpus.outlines(parsed, survey.facts, deadline)
@@ -291,8 +338,9 @@ class Provider:
             cut(f"{outlined.late} files were not parsed in time")
         if outlined.lost:
             cut(f"the parser was stopped over {_shown(outlined.lost[0])}")
-        hits = ranking.rank(plan, shortlist, texts, outlined.outlines, ranking.weigh(plan, matches))
-        return [hit for hit in hits if hit.kind in plan.kinds], texts, outlined.outlines
+        information = ranking.weigh(plan, matches)
+        hits = ranking.rank(plan, shortlist, texts, outlined.outlines, information, prose=survey.prose)
+        return hits, texts, outlined.outlines
 
     def _built(
         self,
@@ -355,6 +403,120 @@ class Provider:
         """What has become of each frame (V3), a function of the repository and the identities alone (P4)."""
         resolver = _Resolver(self)
         return [frames.verdict(frame, self.settings.name, resolver) for frame in held]
+
+    # --- one place ----------------------------------------------------------------------------------------------
+
+    def basis(self, as_of: Instant | None = None) -> Basis:
+        """The state that an answer for this instant speaks of."""
+        snapshot = self._snapshot(as_of, None)
+        if snapshot is None:
+            return Basis(None, None, False)
+        commit = snapshot.commit or snapshot.head_commit
+        if commit is None or snapshot.commit is not None:
+            return Basis(commit, snapshot.opens, commit is None)
+        line = self.history.line(commit)
+        return Basis(commit, Instant(line.times[-1]) if line.times else None, True)
+
+    def contents(self, place: str, as_of: Instant | None = None) -> Contents:
+        """The file or folder at a path as it was at an instant; the path is today's, in any spelling of an anchor.
+
+        Raises BadRequest (`no_such_path`) that names what may have been meant.
+        """
+        snapshot = self._snapshot(as_of, None)
+        if snapshot is None:
+            raise BadRequest("there was no commit yet at that instant", reason="no_such_path")
+        anchor = None if self._is_root(place) else self._place(place)
+        path = Path(b"") if anchor is None else anchor.path
+        if snapshot.commit is not None and path not in snapshot.entries and path:
+            path = self.history.path_then(path, snapshot) or path
+        text = self.corpus.text(snapshot, path)
+        if text is not None:
+            return Contents(path, text, self.corpus.outline(path, text))
+        inside = tuple(one for one in snapshot.entries if one.startswith(path + b"/" if path else b""))
+        if not inside:
+            raise BadRequest(f"{_shown(path)} is not there{_similar(snapshot, path)}", reason="no_such_path")
+        return Contents(path, files=inside)
+
+    def _is_root(self, place: str) -> bool:
+        return place.rstrip("/.") == "" or place.rstrip("/") in self.roots
+
+    def _place(self, place: str) -> Anchor:
+        anchor = planner.anchor(place, self.roots)
+        if anchor is None:
+            raise BadRequest(f"{place!r} names no place in this repository", reason="no_such_path")
+        return anchor
+
+    def read(self, place: str, max_tokens: int) -> Reading:
+        """The frame of an id, or of PATH, PATH#NAME or PATH:10-20, made again from what is there now.
+
+        What is longer than `max_tokens` is cut after a whole line. Raises BadRequest where there is no such place, and
+        BudgetUnsatisfiable where not one line fits.
+        """
+        name = frames.parse_name(place) or self._named(place)
+        resolver = _Resolver(self)
+        snapshot = resolver.snapshot(name.commit)
+        if not isinstance(snapshot, Snapshot):
+            raise BadRequest(f"the commit of {place} is {snapshot}", reason="no_such_commit")
+        if name.episode is not None:
+            return Reading(self._episode_again(name, snapshot))
+        text = self.corpus.text(snapshot, name.path)
+        if text is None:
+            raise BadRequest(f"{_shown(name.path)} is not there{_similar(snapshot, name.path)}", reason="no_such_path")
+        hit = self._hit(name, text)
+        span = _first_lines(text, hit.span, max_tokens)
+        content, fidelity = text.content(span)
+        piece = frames.Piece(hit, span, content, fidelity, text.content_digest(span), token_cost(content))
+        (frame,) = self._built([piece], snapshot, {name.path: text}, None, _Cut())
+        if span == hit.span:
+            return Reading(frame)
+        lines = (text.lines(span)[1] + 1, text.lines(hit.span)[1])
+        return Reading(
+            frame, frames.format_name(frames.FrameName(hit.kind, name.path, lines=lines, commit=name.commit))
+        )
+
+    def _named(self, place: str) -> frames.FrameName:
+        """The frame that a place which is no id means."""
+        anchor = self._place(place)
+        lines = anchor.lines or (None if anchor.name else (1, 10**9))
+        return frames.FrameName("snippet", anchor.path, name=anchor.name, lines=lines)
+
+    def _hit(self, name: frames.FrameName, text: Text) -> Hit:
+        """The whole region that a file's frame shows."""
+        if name.lines is not None:
+            span = text.span(*name.lines)
+            if span is None or span.start == span.end:
+                raise BadRequest(f"{_shown(name.path)} has {text.line_count} lines", reason="no_such_lines")
+            return Hit(name.path, name.kind, span, 1.0)
+        outline = self.corpus.outline(name.path, text)
+        definitions = () if outline is None else outline.definitions
+        found = [one for one in definitions if one.qualified == name.name]
+        found = found or [one for one in definitions if one.name == name.name and name.name]
+        if not found:
+            raise BadRequest(f"{_shown(name.path)} defines no {name.name}", reason="no_such_name")
+        ordinal = min(name.ordinal, len(found) - 1)
+        one = found[ordinal]
+        span = one.head if name.kind == "symbol" else one.span
+        return Hit(name.path, name.kind, span, 1.0, one.qualified, ordinal, enclosing=one.qualified)
+
+    def _episode_again(self, name: frames.FrameName, snapshot: Snapshot) -> ContextFrame:
+        assert name.episode is not None
+        tip = snapshot.commit or snapshot.head_commit
+        if tip is None or not self.history.reaches(tip, name.episode):
+            raise BadRequest("that commit is not in the history of what is served", reason="no_such_commit")
+        try:
+            commit = self.history.commit(name.episode)
+        except Missing:
+            raise BadRequest("that commit's objects are not here", reason="no_such_commit") from None
+        shown = commit.id.hex()[:10]
+        return frames.derived(
+            name,
+            episodes.tell(commit, name.hunks),
+            title=commit.subject or shown,
+            label=f"{shown} {commit.subject}",
+            score=1.0,
+            links=(Provenance("git", f"swh:1:rev:{commit.id.hex()}", digest=self.history.cited(commit.id)),),
+            uri=f"swh:1:rev:{commit.id.hex()}",
+        )
 
     # --- the command line ---------------------------------------------------------------------------------------
 
@@ -519,6 +681,14 @@ def _share(deadline: float | None, share: float) -> float | None:
     return None if deadline is None else deadline - (1 - share) * _seconds_until(deadline)
 
 
+def _accepts(plan: Plan, survey: Survey, paths: PathFilter | None) -> Callable[[Path], bool] | None:
+    """Which files may answer: those of the paths asked for that can give a frame of the kinds asked for."""
+    code, prose = bool(set(plan.kinds) - {"doc"}), bool(set(plan.kinds) - {"snippet", "symbol"})
+    if code and prose:
+        return None if paths is None else paths.matches
+    return lambda path: (paths is None or paths.matches(path)) and survey.prose(path) == prose
+
+
 def _by_name(plan: Plan, snapshot: Snapshot) -> list[Path]:
     """Files whose path says words of the question, most first: where to look when there is no time for all."""
     words = [term.encode() for term in plan.terms if term[0] != "=" and len(term) > 2]
@@ -538,6 +708,30 @@ def _committed_blob(snapshot: Snapshot, path: Path) -> BlobId | None:
     if snapshot.commit is not None:
         return blob
     return blob if snapshot.head is not None and snapshot.head.get(path) == blob else None
+
+
+def _similar(snapshot: Snapshot, path: Path) -> str:
+    """Files of the same name elsewhere, as the end of a sentence."""
+    name = path.rpartition(b"/")[2].lower()
+    found = [_shown(one) for one in snapshot.entries if one.rpartition(b"/")[2].lower() == name]
+    return f"; there is {', '.join(found[:3])}" if found and name else ""
+
+
+def _first_lines(text: Text, span: Span, max_tokens: int) -> Span:
+    """As many whole lines from the start of a span as fit."""
+    if token_cost(text.content(span)[0]) <= max_tokens:
+        return span
+    first, last = text.lines(span)
+    fits = bisect_right(
+        range(first, last), max_tokens, key=lambda line: token_cost(text.content(_upto(text, span, line))[0])
+    )
+    if not fits:
+        raise BudgetUnsatisfiable(f"line {first} alone is longer than {max_tokens} tokens")
+    return _upto(text, span, first + fits - 1)
+
+
+def _upto(text: Text, span: Span, line: int) -> Span:
+    return Span(span.start, text.starts[line] if line < text.line_count else span.end)
 
 
 def _shown(path: Path) -> str:
