@@ -66,6 +66,10 @@ class Survey(Struct, frozen=True):
     missing: int = 0
     unreadable: tuple[Path, ...] = ()
 
+    def prose(self, path: Path) -> bool:
+        """Whether a file is text for people rather than code."""
+        return files.languages()[self.facts[path].language].prose
+
 
 class Outlined(Struct, frozen=True):
     """Outlines of files. `late` were not reached in time; `lost` cost their worker its life."""

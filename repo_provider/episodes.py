@@ -44,16 +44,18 @@ def choose(
     files: Mapping[Path, float],
     *,
     asked: bool,
+    alone: bool = False,
 ) -> list[Episode]:
     """Commits that explain best, best first. `said` is how often each term stands in each message not left out as
     bulk (in their order), `files` the scores of the files the answer is about; `asked`: the question is about the past.
+    `alone`: nothing but episodes is wanted, so that having touched those files is reason enough.
     """
     telling = [index for index, message in enumerate(messages.items) if not message.bulk]
     share = _shares(said, weights)
     found = []
     for place, index in enumerate(telling):
-        if share[place] > 0:
-            touched = max((files.get(path, 0.0) for path in messages.items[index].paths), default=0.0)
+        touched = max((files.get(path, 0.0) for path in messages.items[index].paths), default=0.0)
+        if share[place] > 0 or (alone and touched > 0):
             score = (SAID * float(share[place]) + TOUCHED * touched) * (1.0 if asked else ASIDE)
             found.append(Episode(index, round(min(score, 1.0), 6)))
     found.sort(key=lambda episode: (-episode.score, episode.index))  # the newer of equals first

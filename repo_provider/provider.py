@@ -270,7 +270,9 @@ class Provider:
         weights = dict(zip(plan.terms, plan.weights, strict=True))
         files = {hit.path: hit.score for hit in reversed(hits)}
         found: list[ContextFrame] = []
-        for episode in episodes.choose(messages, said, weights, files, asked=plan.history):
+        for episode in episodes.choose(
+            messages, said, weights, files, asked=plan.history, alone=plan.kinds == ("episode",)
+        ):
             message = messages.items[episode.index]
             if len(found) == most or (paths is not None and not any(map(paths.matches, message.paths))):
                 continue

@@ -12,8 +12,10 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from repo_provider.model import FIELDS, Candidate, Definition, Hit, Matches, Name, Outline, Path, Plan, Span, Text
@@ -42,6 +44,8 @@ WEIGHTS: Mapping[str, float] = {
     "folder": 0.9,
     "central": 0.25,  # log of the number of files that mention what it defines
     "place": 3.0,  # the question mentions this file
+    "anchor": 2.0,  # the host has this file at hand
+    "near": 1.0,  # how near the file is to an anchored one, in [0, 1]
     # level two
     "block": 0.4,
     "block_share": 0.3,
@@ -60,6 +64,7 @@ WEIGHTS: Mapping[str, float] = {
 }
 """What each part adds to a file's score."""
 
+_NOBODY: Mapping[Path, float] = {}
 SATURATION = 1.2  # BM25's k1
 LENGTH = {"path": 0.5, "messages": 0.3}  # BM25's b, 0.75 elsewhere
 SHORTLIST = 100
@@ -71,16 +76,25 @@ def candidates(
     matches: Matches,
     traits: Callable[[Path], frozenset[str]],
     *,
+    accepts: Callable[[Path], bool] | None = None,
+    neighbours: Mapping[Path, float] = _NOBODY,
     limit: int = SHORTLIST,
 ) -> list[Candidate]:
-    """The files level one puts forward, best first. `parts` are what the score is made of."""
+    """The files level one puts forward: those the host has at hand, then the others, each best first.
+
+    Files that `accepts` refuses are left out. `neighbours` are files near the anchored ones and how near, in [0, 1].
+    `parts` are what the score is made of.
+    """
     information = weigh(plan, matches)
     fields = _field_parts(matches, information)
     score = sum((WEIGHTS.get(name, 0.0) * values for name, values in fields.items()), np.zeros(len(matches.paths)))
-    score = score + WEIGHTS["central"] * np.log1p(matches.centrality) * (score > 0)
-    mentioned = _mentioned(plan, matches.paths)
-    for row, value in mentioned.items():
-        score[row] += WEIGHTS["place"] * value
+    score = score + WEIGHTS.get("central", 0.0) * np.log1p(matches.centrality) * (score > 0)
+    given = {"place": _mentioned(plan, matches.paths), **_at_hand(plan, matches.paths, neighbours)}
+    for name, rows_of in given.items():
+        for row, value in rows_of.items():
+            score[row] += WEIGHTS.get(name, 0.0) * value
+    if accepts is not None:
+        score[[not accepts(path) for path in matches.paths]] = 0.0
     rows = [row for row in _best(score, PREVIEW) if score[row] > 0]
     said: dict[str, float] = {}
     for term, value in zip(matches.terms, information, strict=True):
@@ -90,11 +104,12 @@ def candidates(
     found = []
     for row in rows:
         parts = {name: float(values[row]) for name, values in fields.items() if values[row]}
-        parts |= {"central": math.log1p(float(matches.centrality[row])), "place": mentioned.get(row, 0.0)}
+        parts |= {"central": math.log1p(float(matches.centrality[row]))}
+        parts |= {name: rows_of[row] for name, rows_of in given.items() if row in rows_of}
         parts |= _path_parts(matches.paths[row], said, whole)
         parts |= _trait_parts(traits(matches.paths[row]) - plan.wanted)
         found.append(Candidate(matches.paths[row], total(parts), parts))
-    found.sort(key=lambda candidate: (-candidate.score, candidate.path))
+    found.sort(key=lambda candidate: ("anchor" not in candidate.parts, -candidate.score, candidate.path))
     return found[:limit]
 
 
@@ -252,6 +267,25 @@ def _mentioned(plan: Plan, paths: Sequence[Path]) -> dict[int, float]:
     return found
 
 
+FEW_ANCHORS = 20
+"""Files at hand that are sure of a place in the shortlist."""
+
+
+def _at_hand(plan: Plan, paths: Sequence[Path], neighbours: Mapping[Path, float]) -> dict[str, dict[int, float]]:
+    """Rows of the files the host has at hand, and of those near them; what lies in an anchored folder is near."""
+    if not plan.anchors and not neighbours:
+        return {}
+    row_of = {path: row for row, path in enumerate(paths)}
+    anchored = list(dict.fromkeys(anchor.path for anchor in plan.anchors))
+    folders = tuple(path + b"/" for path in anchored if path not in row_of)
+    near = {row: IN_FOLDER for row, path in enumerate(paths) if folders and path.startswith(folders)}
+    near |= {row_of[path]: nearness for path, nearness in neighbours.items() if path in row_of}
+    return {"anchor": {row_of[path]: 1.0 for path in anchored[:FEW_ANCHORS] if path in row_of}, "near": near}
+
+
+IN_FOLDER = 0.5
+
+
 def _common_tail(parts: Sequence[bytes], path: Path) -> int:
     common = 0
     for ours, theirs in zip(reversed(parts), reversed(path.split(b"/")), strict=False):
@@ -273,11 +307,27 @@ HEAD = 1_500
 """Bytes at the start of a file that tell what it is for."""
 
 
+REGIONS = ("snippet", "symbol", "doc")
+"""The kinds of frames that are a region of a file."""
+
+
+class Region(NamedTuple):
+    """A part of a file as a kind of frame. `definition` is set where it is exactly that, or its head (`symbol`)."""
+
+    kind: str
+    span: Span
+    definition: Definition | None
+
+
 class _File:
     """Where one file has the question's words, and what of that its outline explains."""
 
-    def __init__(self, plan: Plan, text: Text, outline: Outline | None, words: Mapping[str, float]) -> None:
-        self.text, self.outline, self._plan, self._words = text, outline, plan, words
+    def __init__(
+        self, plan: Plan, path: Path, text: Text, outline: Outline | None, words: Mapping[str, float], *, prose: bool
+    ) -> None:
+        self.path, self.text, self.outline, self._plan, self._words = path, text, outline, plan, words
+        self._prose = prose
+        self._kinds = frozenset(REGIONS).intersection(plan.kinds) or frozenset(REGIONS)
         self._lower = text.data.lower()
         self.cell = max(CELL, -(-len(text.data) // MOST_CELLS))
         cells = len(text.data) // self.cell + 1
@@ -334,19 +384,23 @@ class _File:
 
     # --- regions
 
-    def regions(self, most: int) -> list[tuple[Span, Definition | None]]:
-        """Regions that do not overlap, best first: what was asked for by name, then where most of the words are."""
-        found: list[tuple[Span, Definition | None]] = []
-        for span, definition in self._regions():
-            shown = span if definition is None or _is_small(definition) else definition.head
-            if not any(shown.start < other.end and other.start < shown.end for other, _ in found):
-                found.append((shown, definition))
+    def regions(self, most: int) -> list[Region]:
+        """Regions of the kinds asked for that do not overlap: what is at hand or asked for by name, then the rest."""
+        found: list[Region] = []
+        for span, definition in self._places():
+            region = self._shown(span, definition)
+            if region is not None and not any(
+                region.span.start < other.span.end and other.span.start < region.span.end for other in found
+            ):
+                found.append(region)
             if len(found) == most:
                 break
         return found
 
-    def _regions(self) -> Iterator[tuple[Span, Definition | None]]:
+    def _places(self) -> Iterator[tuple[Span, Definition | None]]:
+        """Where to look, best first."""
         definitions = self.outline.definitions if self.outline is not None else ()
+        yield from self._anchored()
         for _, index in self.named[:2]:
             yield definitions[index].span, definitions[index]
         values = self._name_values()
@@ -357,6 +411,45 @@ class _File:
         for cell in order[:6]:
             if self.blocks[cell] > 0 or cell == 0:
                 yield self._around(self._densest(int(cell)))
+        if "snippet" not in self._kinds:  # heads alone: there may be none around the best lines
+            for index in sorted(values, key=lambda index: (-values[index], index)) or range(min(3, len(definitions))):
+                yield definitions[index].span, definitions[index]
+
+    def _anchored(self) -> Iterator[tuple[Span, Definition | None]]:
+        """The definition or the lines that the host points at."""
+        for anchor in self._plan.anchors:
+            if anchor.path != self.path:
+                continue
+            for definition in self.outline.definitions if anchor.name and self.outline is not None else ():
+                if anchor.name in (definition.qualified, definition.name):
+                    yield definition.span, definition
+                    break
+            lines = self.text.span(*anchor.lines) if anchor.lines is not None else None
+            if lines is not None:
+                start, end = max(0, lines.start - CELL // 2), min(lines.end + CELL // 2, len(self.text.data))
+                yield self._around(_whole_lines(self.text.data, start, end), lines)
+
+    def _shown(self, span: Span, definition: Definition | None) -> Region | None:
+        """A place as a frame of one of the kinds asked for; None where it cannot be one."""
+        kinds = self._kinds
+        if self._prose or (definition is not None and definition.kind == "section"):
+            if definition is not None and not _is_small(definition):
+                span, definition = self._first_lines(definition), None
+            return Region("doc", span, definition) if "doc" in kinds else None
+        if definition is None and "snippet" not in kinds:
+            definition = self._smallest((span.start + span.end) // 2)
+        if "snippet" in kinds and (definition is None or _is_small(definition)):
+            return Region("snippet", span, definition)
+        if definition is not None and "symbol" in kinds:
+            return Region("symbol", definition.head, definition)
+        if definition is not None and "snippet" in kinds:
+            return Region("snippet", self._first_lines(definition), None)
+        return None
+
+    def _first_lines(self, definition: Definition) -> Span:
+        return _whole_lines(
+            self.text.data, definition.span.start, min(definition.span.end, definition.span.start + 2 * CELL)
+        )
 
     def _densest(self, cell: int) -> Span:
         """The whole lines of a block that hold the question's words."""
@@ -373,16 +466,17 @@ class _File:
             start, end = max(start, middle - CELL), min(end, middle + CELL)
         return _whole_lines(self.text.data, start, end)
 
-    def _around(self, block: Span) -> tuple[Span, Definition | None]:
-        """The smallest definition that holds a block or most of it, if it is small; else the block."""
-        if self.outline is None:
-            return block, None
-        middle = (block.start + block.end) // 2
-        holding = [d for d in self.outline.definitions if d.span.start <= middle < d.span.end]
-        smallest = min(holding, key=lambda d: (d.span.end - d.span.start, d.span.start), default=None)
-        if smallest is not None and _is_small(smallest):
-            return smallest.span, smallest
-        return block, None
+    def _around(self, block: Span, core: Span | None = None) -> tuple[Span, Definition | None]:
+        """The smallest definition that holds the middle of a block or of its core, if it is small; else the block."""
+        start, end = (block.start, block.end) if core is None else (core.start, core.end)
+        smallest = self._smallest((start + end) // 2)
+        return (block, None) if smallest is None or not _is_small(smallest) else (smallest.span, smallest)
+
+    def _smallest(self, at: int) -> Definition | None:
+        """The smallest definition around an offset."""
+        definitions = self.outline.definitions if self.outline is not None else ()
+        holding = [d for d in definitions if d.span.start <= at < d.span.end]
+        return min(holding, key=lambda d: (d.span.end - d.span.start, d.span.start), default=None)
 
 
 TELLING = 0.5
@@ -445,6 +539,8 @@ def _plain(name: str) -> str:
 
 SEVERAL = 3
 """Regions of one file at most, in the files that lead."""
+SEVERAL_HEADS = 8
+"""The same where only heads of definitions, or sections, are asked for."""
 LEADING = 12
 
 
@@ -455,26 +551,42 @@ def rank(
     outlines: Mapping[Path, Outline],
     information: Sequence[float],
     *,
+    prose: Callable[[Path], bool] = lambda path: False,
     limit: int = 200,
 ) -> list[Hit]:
-    """The regions of the shortlisted files that answer best, best first, the best of each file before its others."""
+    """The regions of the shortlisted files that answer best, best first, the best of each file before its others.
+
+    All are of the plan's kinds, of every kind where it has none of a region: others look at the files alone. What is
+    `prose` is a `doc`, everything else code. The best region of a file that the
+    host has at hand comes first, whatever its score would have been (G4).
+    """
     words = _wordlist(plan, information)
     looked: list[tuple[float, Path, Mapping[str, float], _File]] = []
     for place, candidate in enumerate(shortlist):
         text = texts.get(candidate.path)
         if text is None or not text.data:
             continue
-        file = _File(plan, text, outlines.get(candidate.path), words if place < LOOKED_INTO else {})
+        wanted = words if place < LOOKED_INTO else {}
+        file = _File(plan, candidate.path, text, outlines.get(candidate.path), wanted, prose=prose(candidate.path))
         parts = {**candidate.parts, **file.parts()}
         looked.append((calibrated(total(parts)), candidate.path, parts, file))
     looked.sort(key=lambda item: (-item[0], item[1]))
+    several = SEVERAL if plan.mixed or "snippet" in plan.kinds else SEVERAL_HEADS
     hits = [
-        _hit(path, file, span, definition, round(score * 0.5**nth, 6), parts)
+        _hit(path, file, region, round(score * 0.5**nth, 6), parts)
         for place, (score, path, parts, file) in enumerate(looked[:limit])
-        for nth, (span, definition) in enumerate(file.regions(SEVERAL if place < LEADING else 1))
+        for nth, region in enumerate(file.regions(several if place < LEADING else 1))
     ]
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span))
-    return hits[:limit]
+    return _anchored_first(hits)[:limit]
+
+
+def _anchored_first(hits: Sequence[Hit]) -> list[Hit]:
+    """The best hit in a file at hand is raised to the top, by as little as that takes."""
+    at = next((at for at, hit in enumerate(hits) if hit.parts.get("anchor")), 0)
+    if not at:
+        return list(hits)
+    return [replace(hits[at], score=round(hits[0].score + 1e-6, 6)), *hits[:at], *hits[at + 1 :]]
 
 
 def _wordlist(plan: Plan, information: Sequence[float]) -> dict[str, float]:
@@ -486,16 +598,17 @@ def _wordlist(plan: Plan, information: Sequence[float]) -> dict[str, float]:
 
 
 def calibrated(score: float) -> float:
-    """A file's score as something that means the same for every question, in [0, 1]."""
-    return round(1 / (1 + math.exp(-(score - 4.5) / 1.5)), 6)
+    """A file's score as something that means the same for every question, above 0 and below 1."""
+    return round(min(1 / (1 + math.exp(-(score - 4.5) / 1.5)), BELOW_ONE), 6)
 
 
-def _hit(
-    path: Path, file: _File, span: Span, definition: Definition | None, score: float, parts: Mapping[str, float]
-) -> Hit:
-    """A region as a hit: a section of prose, a whole definition, the head of a large one, or lines."""
+BELOW_ONE = 0.99999
+"""Leaves room for what the host has at hand."""
+
+
+def _hit(path: Path, file: _File, region: Region, score: float, parts: Mapping[str, float]) -> Hit:
+    kind, span, definition = region
     if definition is None or file.outline is None:
-        return Hit(path, "snippet", span, score, parts=parts)
+        return Hit(path, kind, span, score, parts=parts)
     twins = [d for d in file.outline.definitions if d.qualified == definition.qualified]
-    kind = "doc" if definition.kind == "section" else "snippet" if span == definition.span else "symbol"
     return Hit(path, kind, span, score, definition.qualified, twins.index(definition), parts=parts)
