@@ -66,9 +66,10 @@ class Basis(Struct, frozen=True):
 class Contents(Struct, frozen=True):
     """What lies at a path: a file's bytes and outline (None where its parser had to be stopped), or a folder's files.
 
-    `path` is what it is called in the snapshot that was asked.
+    `path` is what it is called in the state that was asked.
     """
 
+    basis: Basis
     path: Path
     text: Text | None = None
     outline: Outline | None = None
@@ -76,8 +77,9 @@ class Contents(Struct, frozen=True):
 
 
 class Reading(Struct, frozen=True):
-    """A frame made again from its id; where it was cut to fit, `rest` is the id of the lines that follow."""
+    """A frame made again from its id; where it was cut to fit, `rest` is the id of what follows."""
 
+    basis: Basis
     frame: ContextFrame
     rest: str | None = None
 
@@ -207,7 +209,7 @@ class Provider:
         paths: PathFilter | None = None,
         report: Report | None = None,
     ) -> tuple[ContextQueryResult, tuple[Mapping[str, float], ...]]:
-        """The answer to a query, and for each of its frames the parts that its score is made of."""
+        """The answer to a query, and for each of its frames what each part adds to its score."""
         plan = planner.plan(query, roots=self.roots)
         self._say_once(*plan.notes)
         if not plan.kinds:
@@ -228,7 +230,7 @@ class Provider:
         derived = self._episodes(plan, snapshot, messages, hits, paths)
         selection = self._selected(plan, hits, texts, outlines, derived)
         built = self._built(selection.pieces, snapshot, texts, deadline, cut)
-        parts = [piece.hit.parts for piece in selection.pieces] + [{} for _ in derived]
+        parts = [ranking.worth(piece.hit.parts) for piece in selection.pieces] + [{} for _ in derived]
         answer = sorted(zip((*built, *derived), parts, strict=True), key=lambda shown: -shown[0].score)
         if cut.reasons:
             self._log(f"cut answer: {'; '.join(cut.reasons)}")
@@ -411,8 +413,9 @@ class Provider:
     def basis(self, as_of: Instant | None = None) -> Basis:
         """The state that an answer for this instant speaks of."""
         snapshot = self._snapshot(as_of, None)
-        if snapshot is None:
-            return Basis(None, None, False)
+        return Basis(None, None, False) if snapshot is None else self._basis(snapshot)
+
+    def _basis(self, snapshot: Snapshot) -> Basis:
         commit = snapshot.commit or snapshot.head_commit
         if commit is None or snapshot.commit is not None:
             return Basis(commit, snapshot.opens, commit is None)
@@ -424,20 +427,27 @@ class Provider:
 
         Raises BadRequest (`no_such_path`) that names what may have been meant.
         """
-        snapshot = self._snapshot(as_of, None)
-        if snapshot is None:
-            raise BadRequest("there was no commit yet at that instant", reason="no_such_path")
-        anchor = None if self._is_root(place) else self._place(place)
-        path = Path(b"") if anchor is None else anchor.path
-        if snapshot.commit is not None and path not in snapshot.entries and path:
-            path = self.history.path_then(path, snapshot) or path
+        snapshot = self._state(as_of)
+        path = Path(b"") if self._is_root(place) else self._called(self._place(place).path, snapshot)
         text = self.corpus.text(snapshot, path)
         if text is not None:
-            return Contents(path, text, self.corpus.outline(path, text))
+            return Contents(self._basis(snapshot), path, text, self.corpus.outline(path, text))
         inside = tuple(one for one in snapshot.entries if one.startswith(path + b"/" if path else b""))
         if not inside:
             raise BadRequest(f"{_shown(path)} is not there{_similar(snapshot, path)}", reason="no_such_path")
-        return Contents(path, files=inside)
+        return Contents(self._basis(snapshot), path, files=inside)
+
+    def _state(self, as_of: Instant | None) -> Snapshot:
+        snapshot = self._snapshot(as_of, None)
+        if snapshot is None:
+            raise BadRequest("there was no commit yet at that instant", reason="no_commit")
+        return snapshot
+
+    def _called(self, path: Path, snapshot: Snapshot) -> Path:
+        """Today's path as the snapshot calls it."""
+        if snapshot.commit is None or path in snapshot.entries:
+            return path
+        return self.history.path_then(path, snapshot) or path
 
     def _is_root(self, place: str) -> bool:
         return place.rstrip("/.") == "" or place.rstrip("/") in self.roots
@@ -448,33 +458,40 @@ class Provider:
             raise BadRequest(f"{place!r} names no place in this repository", reason="no_such_path")
         return anchor
 
-    def read(self, place: str, max_tokens: int) -> Reading:
-        """The frame of an id, or of PATH, PATH#NAME or PATH:10-20, made again from what is there now.
+    def read(self, place: str, max_tokens: int, as_of: Instant | None = None) -> Reading:
+        """The frame of an id, or of today's PATH, PATH#NAME or PATH:10-20, made again from what is there.
 
-        What is longer than `max_tokens` is cut after a whole line. Raises BadRequest where there is no such place, and
-        BudgetUnsatisfiable where not one line fits.
+        An id that names a commit is of that commit; anything else is of `as_of`. What is longer than `max_tokens` is
+        cut after a whole line or hunk. Raises BadRequest where there is no such place, and BudgetUnsatisfiable where
+        not one line fits.
         """
         name = frames.parse_name(place) or self._named(place)
-        resolver = _Resolver(self)
-        snapshot = resolver.snapshot(name.commit)
-        if not isinstance(snapshot, Snapshot):
-            raise BadRequest(f"the commit of {place} is {snapshot}", reason="no_such_commit")
+        if name.commit is None:
+            snapshot = self._state(as_of)
+            name = replace(name, path=self._called(name.path, snapshot), commit=snapshot.commit)
+        else:
+            found = _Resolver(self).snapshot(name.commit)
+            if not isinstance(found, Snapshot):
+                raise BadRequest(f"its commit {name.commit.hex()[:10]} is {found} here", reason="no_such_commit")
+            snapshot = found
+        basis = self._basis(snapshot)
         if name.episode is not None:
-            return Reading(self._episode_again(name, snapshot))
+            return self._told_again(basis, name, snapshot, max_tokens)
         text = self.corpus.text(snapshot, name.path)
         if text is None:
-            raise BadRequest(f"{_shown(name.path)} is not there{_similar(snapshot, name.path)}", reason="no_such_path")
+            raise BadRequest(
+                f"{_shown(name.path)} is no file here{_similar(snapshot, name.path)}", reason="no_such_path"
+            )
         hit = self._hit(name, text)
         span = _first_lines(text, hit.span, max_tokens)
         content, fidelity = text.content(span)
         piece = frames.Piece(hit, span, content, fidelity, text.content_digest(span), token_cost(content))
         (frame,) = self._built([piece], snapshot, {name.path: text}, None, _Cut())
         if span == hit.span:
-            return Reading(frame)
+            return Reading(basis, frame)
         lines = (text.lines(span)[1] + 1, text.lines(hit.span)[1])
-        return Reading(
-            frame, frames.format_name(frames.FrameName(hit.kind, name.path, lines=lines, commit=name.commit))
-        )
+        rest = frames.FrameName(hit.kind, name.path, lines=lines, commit=name.commit)
+        return Reading(basis, frame, frames.format_name(rest))
 
     def _named(self, place: str) -> frames.FrameName:
         """The frame that a place which is no id means."""
@@ -500,25 +517,32 @@ class Provider:
         span = one.head if name.kind == "symbol" else one.span
         return Hit(name.path, name.kind, span, 1.0, one.qualified, ordinal, enclosing=one.qualified)
 
-    def _episode_again(self, name: frames.FrameName, snapshot: Snapshot) -> ContextFrame:
-        assert name.episode is not None
+    def _told_again(self, basis: Basis, name: frames.FrameName, snapshot: Snapshot, max_tokens: int) -> Reading:
+        """A commit with as many of its hunks as fit."""
         tip = snapshot.commit or snapshot.head_commit
+        assert name.episode is not None
         if tip is None or not self.history.reaches(tip, name.episode):
             raise BadRequest("that commit is not in the history of what is served", reason="no_such_commit")
         try:
             commit = self.history.commit(name.episode)
         except Missing:
             raise BadRequest("that commit's objects are not here", reason="no_such_commit") from None
-        shown = commit.id.hex()[:10]
-        return frames.derived(
-            name,
-            episodes.tell(commit, name.hunks),
+        shown, hunks = commit.id.hex()[:10], name.hunks
+        while token_cost(told := episodes.tell(commit, hunks)) > max_tokens:
+            if not hunks:
+                raise BudgetUnsatisfiable(f"what commit {shown} says alone is longer than {max_tokens} tokens")
+            hunks = hunks[:-1]
+        frame = frames.derived(
+            replace(name, hunks=hunks),
+            told,
             title=commit.subject or shown,
             label=f"{shown} {commit.subject}",
             score=1.0,
             links=(Provenance("git", f"swh:1:rev:{commit.id.hex()}", digest=self.history.cited(commit.id)),),
             uri=f"swh:1:rev:{commit.id.hex()}",
         )
+        rest = replace(name, hunks=name.hunks[len(hunks) :])
+        return Reading(basis, frame, frames.format_name(rest) if rest.hunks else None)
 
     # --- the command line ---------------------------------------------------------------------------------------
 
@@ -537,19 +561,22 @@ class Provider:
     def timeline(self, limit: int) -> dict[str, object]:
         """The commits an instant can mean, oldest first, as plain values; of more than `limit` an even sample."""
         head = self.repository.head()
+        place = self.repository.root or self.repository.git_dir
+        told: dict[str, object] = {"name": os.path.basename(place.rstrip("/")), "root": file_uri(place, b"")}
         if head is None:
-            return {"basis": "", "working_tree": self.repository.root is not None, "total": 0, "commits": []}
+            return {**told, "basis": "", "working_tree": self.repository.root is not None, "total": 0, "commits": []}
         line = self.history.line(head)
         named = [position for position in range(len(line)) if format_instant(line.window(position)[0])]
         last = len(named) - 1
         sample = named if last < limit else [named[last * step // (limit - 1)] for step in range(limit)]
         with self.repository.objects() as objects:
-            told = [(line.commits[position], line.times[position]) for position in sample]
+            shown = [(line.commits[position], line.times[position]) for position in sample]
             commits = [
                 {"commit": commit.hex(), "at": format_instant(at), "subject": subject(objects.commit(commit))}
-                for commit, at in told
+                for commit, at in shown
             ]
         return {
+            **told,
             "basis": f"reachable history of {self.repository.head_name()}",
             "working_tree": self.repository.root is not None and self.settings.ref is None,
             "total": len(named),

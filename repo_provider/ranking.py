@@ -118,6 +118,11 @@ def total(parts: Mapping[str, float]) -> float:
     return round(sum(WEIGHTS.get(name, 0.0) * parts[name] for name in sorted(parts)), 9)
 
 
+def worth(parts: Mapping[str, float]) -> dict[str, float]:
+    """What each of these parts adds to the score; those that add nothing are left out."""
+    return {name: value for name in sorted(parts) if (value := round(WEIGHTS.get(name, 0.0) * parts[name], 6))}
+
+
 def weigh(plan: Plan, matches: Matches) -> list[float]:
     """The information of each of the plan's terms in this snapshot: its weight times its inverse document frequency."""
     count = len(matches.paths)
