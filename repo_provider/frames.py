@@ -615,10 +615,10 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2
 _LABEL_LENGTH = 200
 
 
-def printable(text: str) -> str:
+def printable(text: str, length: int = _LABEL_LENGTH) -> str:
     """The text as one line for a person: no control characters, never empty, not endless."""
     shown = _UNPRINTABLE.sub("\ufffd", text).strip() or "\ufffd"
-    return shown if len(shown) <= _LABEL_LENGTH else shown[: _LABEL_LENGTH - 1] + "\u2026"
+    return shown if len(shown) <= length else shown[: length - 1] + "\u2026"
 
 
 # --- verdicts --------------------------------------------------------------------------------------------------
