@@ -40,7 +40,8 @@ class Language(Struct, frozen=True):
     `b"\\n" + data`; the name is the group `name`. `line_comments` and `block_comments` mark what level one counts as
     comment words (doc strings too). `prose` is text for people: sections, not code. `level` is `depth` where
     definitions, imports and calls are known, `outline` where only names and nesting are, `text` for plain blocks.
-    `queries` are the folders whose queries describe it, `grammars` its sources in order of preference.
+    `queries` are the folders whose queries describe it, `grammars` its sources in order of preference. `outline` and
+    `imports` are the tables that `syntax` and `imports` read.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Language(Struct, frozen=True):
     queries: tuple[str, ...] = ()
     grammars: tuple[Grammar, ...] = ()
     outline: Mapping[str, Any] = {}
+    imports: Mapping[str, Any] = {}
 
     def names(self, data: bytes) -> list[bytes]:
         """Names that the line pattern takes for definitions, in file order, repeats included."""
@@ -104,6 +106,7 @@ def _language(name: str, manifest: dict[str, Any]) -> Language:
         queries=tuple(manifest.get("queries", (name,))),
         grammars=tuple(Grammar(**source) for source in manifest.get("grammar", ())),
         outline=manifest.get("outline", {}),
+        imports=manifest.get("imports", {}),
         **strings,
     )
 

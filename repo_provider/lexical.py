@@ -580,6 +580,31 @@ class View:
         hashes = _hashes(term.encode() for term in terms)
         return np.bincount(self._projections[field].postings(field, hashes)[0], minlength=len(terms))
 
+    def defining(self, names: Sequence[str], most: int = 64) -> Mapping[str, tuple[Path, ...]]:
+        """The files that define each of these names, as written, in path order; none for one that more define.
+
+        By the line patterns of level one: a name they miss is not found, so nothing found proves nothing.
+        """
+        rows = self._with_names(_DEFINED, names)
+        return {
+            name: tuple(self.paths[row] for row in of_it) if len(of_it) <= most else ()
+            for name, of_it in zip(names, rows, strict=True)
+        }
+
+    def using(self, names: Sequence[str], most: int = 64) -> Mapping[Path, float]:
+        """The files that mention any of these names: one is worth the more, the fewer mention it; 0 beyond `most`."""
+        worth: dict[int, float] = {}
+        for rows in self._with_names(_MENTIONED, sorted(set(names))):
+            for row in rows if len(rows) <= most else ():
+                worth[row] = worth.get(row, 0.0) + 1.0 / len(rows)
+        return {self.paths[row]: worth[row] for row in sorted(worth)}
+
+    def _with_names(self, field: str, names: Sequence[str]) -> list[list[int]]:
+        hashes = _hashes(name.encode("utf-8", "surrogatepass") for name in names)
+        of, where, _ = self._content.postings(field, hashes)
+        bounds = np.searchsorted(of, np.arange(len(names) + 1)).tolist()
+        return [where[start:end].tolist() for start, end in pairwise(bounds)]
+
     @cached_property
     def lengths(self) -> Mapping[str, NDArray[np.float64]]:
         return {field: self._projections[field].lengths(field) for field in FIELDS}

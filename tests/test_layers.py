@@ -36,7 +36,8 @@ MAP: dict[str, set[str]] = {
     "sections": VALUES,
     "syntax": VALUES | {"files", "sections"},
     "ranking": VALUES | {"words"},
-    "graph": VALUES,
+    "imports": VALUES,
+    "graph": VALUES | {"imports"},
     "frames": VALUES,
     "tokens": VALUES,
     "attest": VALUES,
@@ -53,16 +54,16 @@ MAP: dict[str, set[str]] = {
     "cache": set(),
     "corpus": VALUES | {"cache", "files", "lexical", "syntax", "repository", "store", "workers"},
     "provider": VALUES
-    | {"settings", "globs", "files", "planner", "lexical", "syntax", "ranking", "graph", "frames", "tokens", "attest"}
-    | {"cache", "corpus", "store", "workers", "repository", "commits", "history", "episodes"},
+    | {"settings", "globs", "files", "planner", "lexical", "syntax", "ranking", "imports", "graph", "frames", "tokens"}
+    | {"attest", "cache", "corpus", "store", "workers", "repository", "commits", "history", "episodes"},
     "versions": VALUES | {"planner", "commits", "repository", "history", "provider"},
     # what a person types and reads
-    "display": VALUES,
+    "display": VALUES | {"attest"},
     "mcp_server": VALUES | {"settings", "globs", "provider", "versions"},
     "cli": VALUES
     | {"settings", "globs", "wire", "session", "stdio", "httpd", "mcp_server", "display", "provider", "versions"}
     | {"attest", "tokens", "store", "syntax"},
-    "__main__": {"errors", "settings", "session", "stdio", "httpd", "provider", "cli"},
+    "__main__": {"errors", "protocol", "settings", "session", "stdio", "httpd", "attest", "tokens", "provider", "cli"},
 }
 """Module -> the modules of this package it may import."""
 

@@ -58,7 +58,7 @@
 
 ((function_definition declarator: (function_declarator declarator: (identifier) @_macro
   parameters: (parameter_list . (_) @scope . (_) @name .)) body: (_) @body) @definition.test
-  (#match? @_macro "^(TYPED_)?TEST(_F|_P)?$"))
+  (#any-of? @_macro "TEST" "TEST_F" "TEST_P" "TYPED_TEST" "TYPED_TEST_P"))
 ((function_definition declarator: (function_declarator declarator: (identifier) @_macro
   parameters: (parameter_list . (_) @name)) body: (_) @body) @definition.test
   (#any-of? @_macro "TEST_CASE" "SCENARIO" "BENCHMARK"))

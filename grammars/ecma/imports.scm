@@ -12,7 +12,7 @@
   (#eq? @_call "require"))
 ((variable_declarator name: (identifier) @alias
   value: (call_expression function: (identifier) @_call arguments: (arguments . (string) .)) @import)
-  (#eq? @_call "require") (#set! imported "*"))
+  (#set! imported "*") (#eq? @_call "require"))
 ((variable_declarator name: (object_pattern (shorthand_property_identifier_pattern) @imported)
   value: (call_expression function: (identifier) @_call arguments: (arguments . (string) .)) @import)
   (#eq? @_call "require"))

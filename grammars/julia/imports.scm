@@ -6,4 +6,4 @@
 (using_statement (selected_import . (_) (identifier) @imported) @import)
 (import_statement (selected_import . (_) @module) @import)
 (import_statement (selected_import . (_) (identifier) @imported) @import)
-((call_expression . (identifier) @_include (argument_list (string_literal) @module)) @import (#eq? @_include "include") (#set! relative "1"))
+((call_expression . (identifier) @_include (argument_list (string_literal) @module)) @import (#set! relative "1") (#eq? @_include "include"))

@@ -52,5 +52,5 @@
   (identifier) @name
   (pointer_declarator (identifier) @name)]))) @definition.field
 ((type_definition type: (macro_type_specifier name: (identifier) @_macro type: (type_descriptor type: (type_identifier) @name @head))) @definition.enum
-  (#match? @_macro "^NS_"))
+  (#like? @_macro "^NS_"))
 (function_definition declarator: (parenthesized_declarator (identifier) @name) body: (_) @body) @definition.function

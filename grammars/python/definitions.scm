@@ -3,10 +3,14 @@
 
 (module (expression_statement
   (assignment left: (identifier) @name right: (_)? @body) @definition.variable))
-(module (_ [
-  (block (expression_statement (assignment left: (identifier) @name right: (_)? @body) @definition.variable))
-  (_ (block (expression_statement (assignment left: (identifier) @name right: (_)? @body) @definition.variable)))]) @_branch
-  (#match? @_branch "^(if|try) *"))
+(module (if_statement consequence: (block (expression_statement
+  (assignment left: (identifier) @name right: (_)? @body) @definition.variable))))
+(module (if_statement alternative: (_ (block (expression_statement
+  (assignment left: (identifier) @name right: (_)? @body) @definition.variable)))))
+(module (try_statement body: (block (expression_statement
+  (assignment left: (identifier) @name right: (_)? @body) @definition.variable))))
+(module (try_statement (_ (block (expression_statement
+  (assignment left: (identifier) @name right: (_)? @body) @definition.variable)))))
 (class_definition body: (block (expression_statement
   (assignment left: (identifier) @name right: (_)? @body) @definition.variable)))
 (type_alias_statement left: (type (identifier) @name)) @definition.type
