@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from repo_provider.session import Provider
+    from repo_provider.session import Provider, Service, Signer
     from repo_provider.settings import Settings, Surroundings
 
 
@@ -37,20 +37,19 @@ def _serve(arguments: list[str]) -> NoReturn:
     stdin, stdout = stdio.claim()  # before anything else is imported: imports may warn or print
 
     from repo_provider.errors import ProviderError
-    from repo_provider.session import Service
-    from repo_provider.settings import declared, read, resolve
+    from repo_provider.settings import read, resolve
 
     def log(text: str) -> None:
         stdio.log(f"repo-provider: {text}")
 
     try:
         settings = resolve(read(arguments), surroundings())
+        service = serving(settings, log=stdio.log, say=log)
     except ProviderError as error:
         log(error.message)
         stdio.leave(2)
     for note in settings.notes:
         log(note)
-    service = Service(*declared(settings), lambda: _load(settings, log), log=stdio.log)
     if settings.http is None:
         stdio.leave(stdio.serve(service, stdin, stdout, deadline=settings.deadline or 0))
     try:
@@ -67,10 +66,45 @@ def _serve(arguments: list[str]) -> NoReturn:
         stdio.leave(130)
 
 
-def _load(settings: Settings, log: Callable[[str], None]) -> Provider:
-    from repo_provider.provider import Provider
+def serving(
+    settings: Settings, *, log: Callable[[str], None] = lambda text: None, say: Callable[[str], None] | None = None
+) -> Service:
+    """What speaks for a provider with these settings: its repository is opened when it is first asked.
 
-    return Provider(settings, log=log)
+    `log` is told of faults, `say` (else `log`) of what a user should know. Raises ProviderError where it cannot sign
+    or count as it was told to.
+    """
+    from repo_provider.session import Service
+    from repo_provider.settings import declared
+
+    def load() -> Provider:
+        from repo_provider.provider import Provider
+
+        return Provider(settings, log=say or log)
+
+    if settings.tokenizer is not None:
+        from repo_provider.tokens import tokenizer_name
+
+        tokenizer_name(settings.tokenizer)  # a wrong name is told now, a missing vocabulary by whoever asks
+    return Service(*declared(settings), load, signer=_signer(settings), log=log)
+
+
+def _signer(settings: Settings) -> Signer | None:
+    if settings.sign is None:
+        return None
+    from time import time
+
+    from repo_provider.attest import load_key, sign_result
+    from repo_provider.protocol import ContextQueryResult, Instant, format_instant
+    from repo_provider.session import Signer
+
+    key, each = load_key(settings.sign.key_file, outside=settings.sign.outside), settings.sign.each
+
+    def seal(result: ContextQueryResult) -> ContextQueryResult:
+        issued_at = format_instant(Instant(int(time()))) or ""
+        return sign_result(result, key, settings.name, issued_at, each=each)
+
+    return Signer((key.published,), seal)
 
 
 def surroundings() -> Surroundings:

@@ -1,8 +1,8 @@
 """Frames that prove who served them: commitments, Merkle proofs and Ed25519 signatures (section 6.5).
 
 Pure functions over wire values, and the one file a signing key lives in. It signs what it is handed and never
-looks at a repository; `provider` calls `sign_result` after packing, the command line calls the rest. Nothing here
-is on the way of a provider that signs nothing: `cryptography` is imported where a key is first touched.
+looks at a repository; a session signs with `sign_result` what it is about to send, the command line calls the rest.
+Nothing here is on the way of a provider that signs nothing: `cryptography` is imported where a key is first touched.
 
 Rules kept: F6, F7 and F11-F14, the exact shape of proofs, and for a verifier the strictness that section 6.5.4 asks.
 What a signature covers of a frame is its id, its digest and its provenance, under the provider's declared name (D5);
@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from repo_provider.errors import BadRequest, Internal, Unavailable
@@ -337,16 +337,25 @@ class Finding(Struct, frozen=True):
     problem: str = ""
 
 
-class _Answer(Struct, frozen=True, tag_field="type", tag="frames"):
-    result: ContextQueryResult
+class _Line(Struct, frozen=True):
+    type: str
+    result: msgspec.Raw | UnsetType = UNSET
 
 
-def read_answer(data: bytes) -> ContextQueryResult:
-    """The result of a saved `frames` envelope. Raises BadRequest (`not_an_answer`)."""
+def read_answers(data: bytes) -> list[ContextQueryResult]:
+    """The results of the `frames` envelopes in a saved session, one envelope a line.
+
+    Raises BadRequest (`not_an_answer`) where a line is no envelope or none is an answer.
+    """
     try:
-        return msgspec.json.decode(data, type=_Answer).result
+        lines = [msgspec.json.decode(line, type=_Line) for line in data.split(b"\n") if line.strip()]
+        found = [line.result for line in lines if line.type == "frames"]
+        results = [msgspec.json.decode(b"{}" if one is UNSET else one, type=ContextQueryResult) for one in found]
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadRequest(f"not a frames envelope: {error}", reason="not_an_answer") from None
+    if not results:
+        raise BadRequest("there is no frames envelope to check", reason="not_an_answer")
+    return results
 
 
 Keys: TypeAlias = Mapping[str, str] | str

@@ -26,15 +26,19 @@ from repo_provider.errors import BadRequest, ProviderError
 from repo_provider.globs import PathFilter
 from repo_provider.protocol import KINDS, ContextQuery, FrameId, format_instant, format_range, parse_instant
 from repo_provider.settings import (
+    BUDGET_OPTIONS,
     OPTIONS,
-    SERVE_OPTIONS,
+    SERVE_TAKES,
     Option,
     Settings,
     Surroundings,
     Typed,
     absolute,
     instant,
+    key_file,
+    repository_folders,
     resolve,
+    tokenizers,
 )
 from repo_provider.store import remove, stores
 from repo_provider.syntax import LanguageStatus, languages_status
@@ -42,6 +46,7 @@ from repo_provider.syntax import LanguageStatus, languages_status
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from repo_provider.attest import Key
     from repo_provider.provider import Provider
     from repo_provider.versions import Version
 
@@ -153,14 +158,14 @@ def commands() -> None:
 
 
 @commands.command()
-@_serving
-@_options(SERVE_OPTIONS)
+@_options(SERVE_TAKES)
 def serve(**options: Any) -> None:
     """Speak the Context Graph Protocol over stdin and stdout, or over HTTP.
 
     \b
     repo-provider serve -C ~/src/app
     repo-provider serve -C ~/src/app --http        prints the url of a page to ask questions on
+    repo-provider serve -C ~/src/app --sign        signs every answer with the key `key new` made
     """
     raise AssertionError(f"the entry point runs `serve` before click is imported, not with {options}")
 
@@ -192,6 +197,7 @@ def serve(**options: Any) -> None:
     help="Answer with at most N tokens, bytes / 4 (default: 4000).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one `frames` envelope and nothing else.")
+@_options(BUDGET_OPTIONS)
 @_serving
 def query(
     text: tuple[str, ...],
@@ -290,17 +296,22 @@ class _Envelope(Struct, frozen=True, tag_field="type", tag="frames"):
 
 @commands.command()
 @click.argument("file", type=click.File("rb"), default="-")
+@click.option("--attestation", "signed", type=click.File("rb"), metavar="FILE", help="Check the signatures in FILE.")
+@click.option("--key", metavar="HEX", help="The public key they must be by, as `key show` prints it.")
 @_serving
-def verify(file: Any, **options: Any) -> int:
-    """Say which frames of an answer still hold.
+def verify(file: Any, signed: Any, key: str | None, **options: Any) -> int:
+    """Say which frames of an answer still hold, or that an answer is the one that was signed.
 
-    FILE has what `query --json` printed; - is stdin. Exit code 0 where all are valid, 1 where one is not, 2 for an
-    error.
+    FILE has what `query --json` printed, or with --attestation what `serve --sign` answered; - is stdin. Exit code 0
+    where all are valid, 1 where one is not, 2 for an error.
 
     \b
     repo-provider query "retry limit" --json > held.ndjson
     repo-provider verify held.ndjson
+    repo-provider verify --attestation answer.ndjson --key "$(cat their.key)"
     """
+    if signed is not None or key is not None:
+        return _proven(signed, key, options["name"] or "repo-provider")
     settings = _settings(options)
     held = _held(file.read(), settings.name)
     with _provider(settings) as provider:
@@ -319,6 +330,169 @@ def _held(data: bytes, provider: str) -> list[FrameId]:
         raise BadRequest("FILE holds no answer: give what `query --json` printed", reason="usage")
     frames = (frame for envelope in envelopes for frame in envelope.result.frames)
     return [FrameId(provider, frame.id, frame.content_digest) for frame in frames]
+
+
+def _proven(signed: Any, key: str | None, provider: str) -> int:
+    """No repository is needed to say who signed."""
+    from repo_provider import attest
+
+    if signed is None or key is None:
+        raise BadRequest("--attestation FILE and --key HEX go together", reason="usage")
+    attest.fingerprint(key)  # refuses what is no key
+    findings = [
+        finding
+        for result in attest.read_answers(signed.read())
+        for finding in attest.verify_result(result, provider, key)
+    ]
+    _show(map(display.finding, findings))
+    return 1 if any(finding.problem for finding in findings) else 0
+
+
+# --- key, tokenizer ---
+
+
+@commands.group()
+def key() -> None:
+    """Make, show and replace the key that answers are signed with.
+
+    It is kept in a file that only its owner may read, outside of every repository: ~/.config/repo-provider/key.json
+    unless KEYFILE says otherwise.
+
+    \b
+    repo-provider key new
+    repo-provider key show
+    """
+
+
+def _with_key_file(command: _Command) -> _Command:
+    command = click.argument("file", metavar="[KEYFILE]", required=False)(command)
+    return click.option("-C", "path", metavar="PATH", default=".", help="The repository that is served.")(command)
+
+
+@key.command("new")
+@_with_key_file
+def key_new(file: str | None, path: str) -> None:
+    """Make a key in a new file.
+
+    \b
+    repo-provider key new
+    """
+    from repo_provider import attest
+
+    _show_key(attest.new_key(_key_file(file), outside=_served(path)))
+
+
+@key.command("show")
+@_with_key_file
+def key_show(file: str | None, path: str) -> None:
+    """Print the key's id, its public half and that one's fingerprint, as an operator configures them.
+
+    \b
+    repo-provider key show
+    """
+    from repo_provider import attest
+
+    _show_key(attest.load_key(_key_file(file), outside=_served(path)))
+
+
+@key.command("rotate")
+@_with_key_file
+def key_rotate(file: str | None, path: str) -> None:
+    """Put a new key, under a new id, in the place of the old one, whose public half stays on record.
+
+    \b
+    repo-provider key rotate
+    """
+    from repo_provider import attest
+
+    _show_key(attest.rotate_key(_key_file(file), outside=_served(path)))
+
+
+def _key_file(typed: str | None) -> str:
+    return key_file(typed, _around())
+
+
+def _served(path: str) -> tuple[str, ...]:
+    return repository_folders(absolute(_around().directory or os.sep, path))
+
+
+def _show_key(key: Key) -> None:
+    from repo_provider.attest import fingerprint
+
+    published = key.published
+    told: dict[str, object] = {
+        "key_id": published.key_id,
+        "algorithm": published.algorithm,
+        "public_key": published.public_key,
+        "fingerprint": fingerprint(published.public_key),
+    }
+    if key.retired:
+        told["retired"] = {old.key_id: old.public_key for old in key.retired}
+    _show(display.facts(told))
+
+
+@commands.group()
+def tokenizer() -> None:
+    """Manage the vocabularies that --budget-tokenizer counts with. Only `fetch` uses the network.
+
+    \b
+    repo-provider tokenizer list
+    repo-provider tokenizer add o200k_base.tiktoken
+    """
+
+
+_TOKENIZERS = _options([option for option in BUDGET_OPTIONS if option.field == "tokenizers"])
+
+
+@tokenizer.command("list")
+@_TOKENIZERS
+def tokenizer_list(tokenizers: str | None) -> None:
+    """Say which vocabularies are on this machine, and where.
+
+    \b
+    repo-provider tokenizer list
+    """
+    from repo_provider import tokens
+
+    for name, found in tokens.listed(_vocabularies(tokenizers)):
+        _show(iter([display.check(name, found.path if found else "not on this machine", failed=found is None)]))
+
+
+@tokenizer.command("add")
+@click.argument("file")
+@_TOKENIZERS
+def tokenizer_add(file: str, tokenizers: str | None) -> None:
+    """Copy a vocabulary file, whatever its name, to where it is found.
+
+    \b
+    repo-provider tokenizer add ~/Downloads/o200k_base.tiktoken
+    """
+    from repo_provider import tokens
+
+    found = tokens.add(absolute(_around().directory, file), _vocabularies(tokenizers, writes=True)[0])
+    _show(iter([display.check(found.name, found.path, failed=False)]))
+
+
+@tokenizer.command("fetch")
+@click.argument("name")
+@_TOKENIZERS
+def tokenizer_fetch(name: str, tokenizers: str | None) -> None:
+    """Download a vocabulary; says from where before it does.
+
+    \b
+    repo-provider tokenizer fetch o200k_base
+    """
+    from repo_provider import tokens
+
+    found = tokens.fetch(tokens.tokenizer_name(name), _vocabularies(tokenizers, writes=True)[0], _note)
+    _show(iter([display.check(found.name, found.path, failed=False)]))
+
+
+def _vocabularies(typed: str | None, *, writes: bool = False) -> tuple[str, ...]:
+    folders = tokenizers(typed, _around())
+    if writes and not folders:
+        raise BadRequest("HOME is not set: say where with --tokenizers DIR", reason="usage")
+    return folders
 
 
 # --- index, status, history, prune ---
@@ -340,6 +514,7 @@ def index(**options: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--languages", is_flag=True, help="Only check that the parsers load; exit code 2 where one does not.")
 @click.option("--path", "paths", multiple=True, metavar="GLOB", help="Say of these files whether they are served.")
+@_options(BUDGET_OPTIONS)
 @_serving
 def status(as_json: bool, languages: bool, paths: tuple[str, ...], **options: Any) -> int:
     """Say what is served, what is left out, and why.

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.syntax import Syntax
 from rich.text import Text
 
+from repo_provider.attest import Finding
 from repo_provider.protocol import (
     ContextFrame,
     ContextQuery,
@@ -230,6 +231,15 @@ def check(name: str, told: str, *, failed: bool) -> Text:
     """One line of a self-check."""
     text = Text(f"{visible(name):<14}", style="red" if failed else "cyan")
     text.append(visible(told), style="red" if failed else "default")
+    return text
+
+
+def finding(found: Finding) -> Text:
+    """What the signatures say of one frame, or of the answer as a whole: the word first, then why."""
+    text = Text("broken " if found.problem else "proven ", style="red" if found.problem else "green")
+    text.append(" the answer" if found.frame is None else f" {visible(found.frame)}", style="default")
+    if found.problem:
+        text.append(f"  {visible(found.problem)}", style="red")
     return text
 
 

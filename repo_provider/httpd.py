@@ -553,7 +553,7 @@ class _Explaining:
             service.info,
             service.capabilities,
             lambda: self,
-            attester_keys=service.attester_keys,
+            signer=service.signer,
             log=service.log,
         )
 

@@ -67,6 +67,13 @@ class Reply(Struct, frozen=True):
     unreadable: bool = False
 
 
+class Signer(Struct, frozen=True):
+    """Who vouches for answers: the keys the handshake publishes, and what signs. Neither goes without the other."""
+
+    keys: tuple[AttesterKey, ...]
+    seal: wire.Seal
+
+
 class Service:
     """What every session of this process speaks for: the handshake's values, and the provider once it is needed."""
 
@@ -76,12 +83,12 @@ class Service:
         capabilities: Capabilities,
         load: Callable[[], Provider],
         *,
-        attester_keys: Sequence[AttesterKey] = (),
+        signer: Signer | None = None,
         log: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.info = info
         self.capabilities = capabilities
-        self.attester_keys = tuple(attester_keys)
+        self.signer = signer
         self.log = log
         self._load = load
         self._loading = Lock()
@@ -213,7 +220,8 @@ class Session:
         self._open = True
         own = version if version in _SPELLINGS else PROTOCOL_VERSION
         service = self._service
-        data = wire.handshake_ack(own, service.info, service.capabilities, service.attester_keys)
+        keys = service.signer.keys if service.signer is not None else ()
+        data = wire.handshake_ack(own, service.info, service.capabilities, keys)
         reply = Reply("handshake_ack", data)
         return lambda: reply
 
@@ -231,7 +239,9 @@ class Session:
             raise UnsupportedRepresentation("only `full` frames are served")
 
     def _answer(self, query: ContextQuery, id: str | None, deadline: float | None) -> Reply:
-        return Reply("frames", wire.frames(self._service.provider().query(query, deadline), id))
+        result = self._service.provider().query(query, deadline)
+        seal = self._service.signer.seal if self._service.signer is not None else None
+        return Reply("frames", wire.frames(result, id, seal))
 
     # --- verify ---
 

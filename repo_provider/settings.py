@@ -108,7 +108,40 @@ SERVE_OPTIONS = (
         "Let pages of these origins (like https://notes.example) ask; by default only our own page may.",
     ),
 )
-"""What `serve` takes beside them."""
+"""What `serve` takes beside them to be reached over HTTP."""
+
+SIGN_OPTIONS = (
+    Option(
+        ("--sign",),
+        "sign",
+        "[KEYFILE]",
+        "Publish the key of KEYFILE in the handshake and sign every answer "
+        "(default: ~/.config/repo-provider/key.json, which `key new` makes).",
+        bare="",
+    ),
+    Option(("--sign-each",), "sign_each", "", "Sign every frame too, for hosts that pass frames on singly."),
+)
+"""What `serve` takes beside them to prove who answered."""
+
+BUDGET_OPTIONS = (
+    Option(
+        ("--budget-tokenizer",),
+        "budget_tokenizer",
+        "NAME",
+        "Keep answers within the budget in this model tokenizer's tokens too, and state them on every frame: "
+        "cl100k_base or o200k_base.",
+    ),
+    Option(
+        ("--tokenizers",),
+        "tokenizers",
+        "DIR",
+        "Where its vocabulary lies (default: ~/.local/share/repo-provider/tokenizers, then installed packages).",
+    ),
+)
+"""What commands take beside them whose answers have a budget."""
+
+
+SERVE_TAKES = (*OPTIONS, *SERVE_OPTIONS, *SIGN_OPTIONS, *BUDGET_OPTIONS)
 
 
 class Typed(Struct, frozen=True):
@@ -129,11 +162,15 @@ class Typed(Struct, frozen=True):
     behind_proxy: bool = False
     allow_host: str | None = None
     allow_origin: str | None = None
+    sign: str | None = None
+    sign_each: bool = False
+    budget_tokenizer: str | None = None
+    tokenizers: str | None = None
 
 
 def read(arguments: Sequence[str]) -> Typed:
     """The options of a `serve` command, which takes nothing else. The last of two wins. Raises BadRequest (`usage`)."""
-    flags = {flag: option for option in (*OPTIONS, *SERVE_OPTIONS) for flag in option.flags}
+    flags = {flag: option for option in SERVE_TAKES for flag in option.flags}
     values: dict[str, str | bool] = {}
     words = deque(arguments)
     while words:
@@ -179,12 +216,21 @@ class Http(Struct, frozen=True):
     origins: tuple[str, ...] = ()
 
 
+class Sign(Struct, frozen=True):
+    """What to sign answers with. `outside` are folders a key is never read from: those of the repository."""
+
+    key_file: str
+    each: bool = False
+    outside: tuple[str, ...] = ()
+
+
 class Settings(Struct, frozen=True):
     """What this process serves and how.
 
     `path` is absolute, as typed: symlinks are not resolved, so that `file://` uris read as the user writes them.
     `store` None keeps the index in memory. `deadline` None waits. `notes` are told to the user once, on stderr.
-    `http` None speaks over stdin and stdout.
+    `http` None speaks over stdin and stdout, `sign` None signs nothing. `tokenizer` None counts no model tokens;
+    else its vocabulary is looked for in the folders `tokenizers`.
     """
 
     path: str
@@ -196,6 +242,9 @@ class Settings(Struct, frozen=True):
     workers: int = 2
     notes: tuple[str, ...] = ()
     http: Http | None = None
+    sign: Sign | None = None
+    tokenizer: str | None = None
+    tokenizers: tuple[str, ...] = ()
 
 
 class Surroundings(Struct, frozen=True):
@@ -212,8 +261,9 @@ def resolve(typed: Typed, around: Surroundings) -> Settings:
     Raises BadRequest (`usage`) that names the option and what it takes.
     """
     store, notes = _store(typed, around)
+    path = absolute(around.directory, _text("-C", "." if typed.path is None else typed.path))
     return Settings(
-        path=absolute(around.directory, _text("-C", "." if typed.path is None else typed.path)),
+        path=path,
         ref=None if typed.ref is None else _text("--ref", typed.ref),
         name="repo-provider" if typed.name is None else _text("--name", typed.name),
         store=store,
@@ -222,6 +272,9 @@ def resolve(typed: Typed, around: Surroundings) -> Settings:
         workers=min(4, max(1, around.cores)) if typed.workers is None else _workers(typed.workers),
         notes=notes,
         http=_http(typed, around),
+        sign=_sign(typed, around, path),
+        tokenizer=None if typed.budget_tokenizer is None else _text("--budget-tokenizer", typed.budget_tokenizer),
+        tokenizers=tokenizers(typed.tokenizers, around),
     )
 
 
@@ -267,6 +320,45 @@ def _writable(path: str) -> bool:
     while not os.path.lexists(path) and path != os.path.dirname(path):
         path = os.path.dirname(path)
     return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
+
+
+def tokenizers(typed: str | None, around: Surroundings) -> tuple[str, ...]:
+    """Where vocabularies lie; nowhere where none was named and there is no home."""
+    if typed is not None:
+        return (absolute(around.directory, _text("--tokenizers", typed)),)
+    return () if not around.home else (os.path.join(around.home, ".local", "share", "repo-provider", "tokenizers"),)
+
+
+def key_file(typed: str | None, around: Surroundings) -> str:
+    """The key file that is meant; with nothing typed the one in the home. Raises BadRequest where there is none."""
+    if typed:
+        return absolute(around.directory, _text("KEYFILE", typed))
+    if not around.home or not os.path.isabs(around.home):
+        raise BadRequest("HOME is not set: say which KEYFILE", reason="usage")
+    return os.path.join(around.home, ".config", "repo-provider", "key.json")
+
+
+def repository_folders(path: str) -> tuple[str, ...]:
+    """The folders of the repository that encloses a path, told from names alone: no key may lie in them."""
+    place = os.path.realpath(path)
+    while not _is_repository(place):
+        if place == os.path.dirname(place):
+            return ()
+        place = os.path.dirname(place)
+    return (place,)
+
+
+def _is_repository(place: str) -> bool:
+    bare = os.path.isfile(os.path.join(place, "HEAD")) and os.path.isdir(os.path.join(place, "objects"))
+    return bare or os.path.lexists(os.path.join(place, ".git"))
+
+
+def _sign(typed: Typed, around: Surroundings, path: str) -> Sign | None:
+    if typed.sign is None:
+        if typed.sign_each:
+            raise BadRequest("--sign-each means nothing without --sign", reason="usage")
+        return None
+    return Sign(key_file(typed.sign, around), typed.sign_each, repository_folders(path))
 
 
 def absolute(directory: str, path: str) -> str:

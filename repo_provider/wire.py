@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
@@ -25,7 +25,6 @@ from repo_provider.protocol import (
     ContextFrame,
     ContextQuery,
     ContextQueryResult,
-    FrameAttestation,
     FrameId,
     FrameVerdict,
     NonEmpty,
@@ -281,8 +280,26 @@ def handshake_ack(
     return _encode(_HandshakeAck(version, info, capabilities, tuple(keys)))
 
 
-def frames(result: ContextQueryResult, id: str | None = None) -> bytes:
-    """A `frames` envelope of at most MAX_REPLY bytes: `fitting(result)` where the whole is too long."""
+Seal: TypeAlias = Callable[[ContextQueryResult], ContextQueryResult]
+"""Gives an answer its signatures, and changes nothing else in it."""
+
+
+def frames(result: ContextQueryResult, id: str | None = None, seal: Seal | None = None) -> bytes:
+    """A `frames` envelope of at most MAX_REPLY bytes: `fitting(result)` where the whole is too long.
+
+    With a seal, what is sent is what it gave: it comes after everything that leaves frames out (F12).
+    """
+    return _sealed(result, id, seal) if seal is not None else _unsealed(result, id)
+
+
+def _sealed(result: ContextQueryResult, id: str | None, seal: Seal) -> bytes:
+    room = MAX_REPLY - _room_for(id)
+    while len(data := _encode(_Frames(seal(fitting(result, room)), id))) > MAX_REPLY:
+        room = room * MAX_REPLY // len(data)  # signatures take room as well, in proportion to the frames
+    return data
+
+
+def _unsealed(result: ContextQueryResult, id: str | None) -> bytes:
     try:
         data = _encode(_Frames(result, id))
     except UnicodeEncodeError:
@@ -309,33 +326,24 @@ def error(code: str, message: str, id: str | None = None) -> bytes:
 
 
 def fitting(result: ContextQueryResult, room: int = MAX_REPLY - 2**12) -> ContextQueryResult:
-    """The result with the frames, best first, that can be written in so many bytes, `truncated` if any was left out.
+    """The frames of an unsigned result, best first, that can be written in so many bytes.
 
-    What was said about the whole answer (Merkle root, proofs) does not hold for a part and goes (F12); signatures of
-    single frames stay with their frames. Whoever signs answers calls this first, so that nothing is lost.
+    It is `truncated` if any was left out.
     """
     sizes = [_size(frame) for frame in result.frames]
-    if None not in sizes and sum(size + 1 for size in sizes if size) <= room - _size_of_evidence(result):
+    if None not in sizes and sum(size + 1 for size in sizes if size) <= room:
         return result
-    signed = {attested.frame.frame_id: attested for attested in result.frame_attestations if attested.attestation}
     kept: list[ContextFrame] = []
-    evidence: list[FrameAttestation] = []
     for frame, size in zip(result.frames, sizes, strict=True):
-        single = signed.get(frame.id)
-        about = FrameAttestation(single.frame, single.attestation) if single else None
-        needed = (size or 0) + (len(_encode(about)) + 1 if about else 0) + 1
-        if size is None or needed > room:
-            continue
-        room -= needed
-        kept.append(frame)
-        evidence += [about] if about else []
+        if size is not None and size < room:
+            room -= size + 1
+            kept.append(frame)
     left_out = len(result.frames) - len(kept)
     cut = result.truncated and result.dropped_estimate is None  # P1: a cut answer gives no estimate
     return ContextQueryResult(
         frames=tuple(kept),
         truncated=True,
         dropped_estimate=None if cut else (result.dropped_estimate or 0) + left_out,
-        frame_attestations=tuple(evidence),
     )
 
 
@@ -344,10 +352,6 @@ def _size(frame: ContextFrame) -> int | None:
         return len(_encode(frame))
     except UnicodeEncodeError:  # half a surrogate pair somewhere: costs that frame
         return None
-
-
-def _size_of_evidence(result: ContextQueryResult) -> int:
-    return len(_encode(result.frame_attestations)) + len(_encode(result.result_attestation))
 
 
 def _room_for(id: str | None) -> int:

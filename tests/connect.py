@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 from jsonschema import Draft202012Validator
 
+from repo_provider.__main__ import serving
 from repo_provider.httpd import Edge
-from repo_provider.provider import Provider
 from repo_provider.session import Service, Session
-from repo_provider.settings import Http, Surroundings, declared, read, resolve
+from repo_provider.settings import Http, Surroundings, read, resolve
 from tests import fake
 
 ROOT = Path(__file__).parents[1]
@@ -59,8 +59,7 @@ def repository(path: Path, *options: str) -> Served:
     typed = ("-C", str(path), "--no-store", "--deadline", "0", *options)
 
     def service() -> Service:
-        settings = resolve(read(typed), Surroundings(None, str(ROOT), 2))
-        return Service(*declared(settings), lambda: Provider(settings))
+        return serving(resolve(read(typed), Surroundings(None, str(ROOT), 2)))
 
     return Served(service, (sys.executable, "-m", "repo_provider", "serve", *typed))
 

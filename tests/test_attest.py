@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,7 @@ from repo_provider.attest import (
     merkle_root,
     new_key,
     proven_root,
-    read_answer,
+    read_answers,
     rotate_key,
     sign_result,
     verify_result,
@@ -45,6 +48,8 @@ from repo_provider.protocol import (
     Provenance,
     digest,
 )
+from tests.connect import HANDSHAKE, Connection, encode, query, repository
+from tests.repos import Made, make_repo
 from tests.spec import requirement
 
 VECTORS: dict[str, Any] = json.loads(
@@ -387,10 +392,13 @@ def test_any_answer_verifies_as_it_was_signed(parts: list[tuple[str, str]]) -> N
 
 def test_a_saved_answer_is_read_again() -> None:
     envelope = msgspec.json.encode({"type": "frames", "id": "q1", "result": signed(), "more": [1]})
-    assert signed() == read_answer(envelope)
-    for wrong in (b"", b"{}", b"[]", b"\xff", b'{"type":"verified"}', b'{"type":"frames","result":{}}'):
+    assert [signed(), signed()] == read_answers(b'{"type":"handshake_ack"}\n' + envelope + b"\n\n" + envelope)
+    for wrong in (b"{}", b"[]", b"\xff", b'{"type":"frames"}', b'{"type":"frames","result":{}}'):
         with pytest.raises(BadRequest, match="not a frames envelope"):
-            read_answer(wrong)
+            read_answers(wrong)
+    for nothing in (b"", b'{"type":"verified"}'):
+        with pytest.raises(BadRequest, match="there is no frames envelope"):
+            read_answers(nothing)
 
 
 # --- key files -------------------------------------------------------------------------------------------------
@@ -522,3 +530,56 @@ def test_a_fingerprint_is_of_the_key_bytes() -> None:
     for wrong in ("", PUBLIC.upper(), PUBLIC[:-1], PUBLIC + "0"):
         with pytest.raises(BadRequest):
             fingerprint(wrong)
+
+
+# --- as it is served -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made() -> Made:
+    return make_repo(
+        [("2026-01-01", {"a.py": "def alpha():\n    return 1\n", "b.py": "def beta_alpha():\n    pass\n"})]
+    )
+
+
+@posix
+@requirement("attest-keys", "attest-bytes", "F6", "F11", "F12", "F13", "D5", "sign-last")
+@pytest.mark.parametrize("each", [(), ("--sign-each",)])
+def test_what_is_served_proves_itself_and_is_otherwise_the_same(
+    made: Made, tmp_path: Path, connect: Callable[..., Connection], each: tuple[str, ...]
+) -> None:
+    key = new_key(str(tmp_path / "key.json"))
+    signing = connect(repository(made.path, "--name", "ours", "--sign", str(tmp_path / "key.json"), *each))
+    ack, answer = signing.ask(HANDSHAKE), signing.ask(query("alpha"))
+    assert [msgspec.to_builtins(key.published)] == ack["attester_keys"]
+    (result,) = read_answers(encode(answer))
+    assert 2 == len(result.frames)
+    assert [Finding(id) for id in (None, *(frame.id for frame in result.frames))] == verify_result(
+        result, "ours", {entry["key_id"]: entry["public_key"] for entry in ack["attester_keys"]}
+    )
+    assert [bool(each)] * 2 == [entry.attestation is not None for entry in result.frame_attestations]
+    assert [True] * 2 == [entry.inclusion_proof is not None for entry in result.frame_attestations]
+    plain = connect(repository(made.path, "--name", "ours"))
+    plain.ask(HANDSHAKE)
+    (unsigned,) = read_answers(encode(plain.ask(query("alpha"))))
+    assert unsigned == replace(result, frame_attestations=(), result_attestation=None)
+
+
+@posix
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--sign", "/nonexistent/key.json"], "there is no key file"),
+        (["--sign", ".git/key.json"], "lies in the repository; keys live elsewhere"),
+        (["--sign-each"], "--sign-each means nothing without --sign"),
+    ],
+)
+def test_a_provider_that_cannot_sign_as_told_does_not_serve(made: Made, arguments: list[str], told: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "repo_provider", "serve", *arguments], cwd=made.path, input=encode(HANDSHAKE) + b"\n",
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"}, capture_output=True,
+        timeout=60,
+    )  # fmt: skip
+    assert (2, b"") == (done.returncode, done.stdout)
+    assert told in done.stderr.decode()
+    assert 1 == len(done.stderr.splitlines())

@@ -10,11 +10,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from repo_provider.attest import fingerprint, make_key
 from repo_provider.cli import commands, run
 from repo_provider.settings import Surroundings
+from tests.connect import HANDSHAKE, encode
+from tests.connect import query as asked
 from tests.repos import Made, make_repo
 
 OLD = "def fetch_page(url):\n    return open_socket(url)\n"
@@ -31,11 +35,12 @@ def made() -> Made:
     )
 
 
-class Told:
+class Told(NamedTuple):
     """What a command said and how it ended."""
 
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
+    code: int
+    out: str
+    err: str
 
 
 Ask = Callable[..., Told]
@@ -183,6 +188,83 @@ def test_what_is_no_saved_answer_is_an_error_and_never_all_valid(ask: Ask, tmp_p
 
 def test_a_missing_file_is_an_error(ask: Ask) -> None:
     assert 2 == ask("verify", "/nowhere/held").code
+
+
+# --- keys and signatures ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no file modes here")
+def test_a_key_is_made_shown_and_replaced(ask: Ask, tmp_path: Path) -> None:
+    file = tmp_path / ".config" / "repo-provider" / "key.json"
+    told = ask("key", "new")
+    assert (0, "") == (told.code, told.err)
+    assert 0o600 == file.stat().st_mode & 0o777
+    assert ["key id", "algorithm", "public key", "fingerprint"] == [
+        line.split("  ")[0] for line in told.out.splitlines()
+    ]
+    assert told.out == ask("key", "show").out
+    public = told.out.splitlines()[2].split()[-1]
+    assert "fingerprint  " + fingerprint(public) in told.out
+    replaced = ask("key", "rotate").out
+    assert public not in replaced.partition("retired")[0]
+    assert public in replaced.partition("retired")[2]
+    assert 2 == ask("key", "new").code
+    assert "`key rotate` replaces its key" in ask("key", "new").err
+
+
+def test_no_key_is_kept_in_the_repository(ask: Ask, made: Made) -> None:
+    for file in ("key.json", "src/key.json", ".git/key.json"):
+        told = ask("key", "new", file)
+        assert (2, "") == (told.code, told.out)
+        assert "keys live elsewhere" in told.err
+        assert not (made.path / file).exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no file modes here")
+def test_a_saved_session_is_checked_against_a_key_and_says_which_frame_failed_and_why(
+    ask: Ask, made: Made, tmp_path: Path
+) -> None:
+    public = ask("key", "new").out.splitlines()[2].split()[-1]
+    saved = tmp_path / "answer.ndjson"
+    with saved.open("wb") as file:
+        subprocess.run(
+            command("serve", "-C", str(made.path), "--deadline", "0", "--no-store", "--sign"),
+            env=environment(tmp_path), input=encode(HANDSHAKE) + b"\n" + encode(asked("fetch_page", max_frames=1)),
+            stdout=file, check=True, timeout=60,
+        )  # fmt: skip
+    check = ("verify", "--attestation", str(saved), "--key", public)
+    assert Told(0, "proven  the answer\nproven  snippet:src/net.py#fetch_page\n", "") == ask(*check)
+    saved.write_bytes(saved.read_bytes().replace(b"retries=3", b"retries=4"))
+    told = ask(*check, directory=tmp_path)  # no repository is needed
+    assert (1, "") == (told.code, told.err)
+    assert [
+        "proven  the answer",
+        "broken  snippet:src/net.py#fetch_page  the content does not have the digest the frame states",
+    ] == told.out.splitlines()
+    other = make_key(bytes(32)).published.public_key
+    told = ask("verify", "--attestation", str(saved), "--key", other)
+    assert 1 == told.code
+    assert "broken  the answer  the signature is not by the trusted key" in told.out
+    assert 1 == ask(*check, "--name", "someone-else").code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--attestation", "{held}"], "--attestation FILE and --key HEX go together"),
+        (["--key", "0" * 64], "--attestation FILE and --key HEX go together"),
+        (["--attestation", "{held}", "--key", "nonsense"], "a public key is 64 lowercase hex digits"),
+        (["--attestation", "{held}", "--key", "0" * 64], "there is no frames envelope to check"),
+        (["--attestation", "/nowhere/held", "--key", "0" * 64], "No such file"),
+    ],
+)
+def test_signatures_are_checked_with_a_file_and_a_key(
+    ask: Ask, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "held").write_text('{"type":"verified"}\n')
+    told = ask("verify", *(word.format(held=tmp_path / "held") for word in arguments))
+    assert (2, "", 1) == (told.code, told.out, len(told.err.splitlines()))
+    assert message in told.err
 
 
 # --- history ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from repo_provider.cli import commands
-from repo_provider.settings import SERVE_OPTIONS, table
+from repo_provider.settings import BUDGET_OPTIONS, OPTIONS, SERVE_OPTIONS, SIGN_OPTIONS, table
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -93,8 +93,9 @@ def test_the_small_host_runs_and_every_frame_it_was_given_is_valid(tmp_path: Pat
 
 
 def test_the_options_are_the_programs_own() -> None:
-    assert f"<!-- options -->\n{table()}\n" in README
-    assert f"<!-- serve options -->\n{table(SERVE_OPTIONS)}\n" in README
+    tables = {"": OPTIONS, "serve ": SERVE_OPTIONS, "sign ": SIGN_OPTIONS, "budget ": BUDGET_OPTIONS}
+    for name, options in tables.items():
+        assert f"<!-- {name}options -->\n{table(options)}\n" in README
 
 
 def test_every_command_stands_in_the_table_and_every_row_is_a_command() -> None:

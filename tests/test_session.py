@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from repo_provider.errors import Unavailable
-from repo_provider.protocol import ContextQuery, ContextQueryResult, FrameId, FrameVerdict
-from repo_provider.session import Job, Service, Session
+from repo_provider.errors import Internal, Unavailable
+from repo_provider.protocol import (
+    AttesterKey,
+    ContextQuery,
+    ContextQueryResult,
+    FrameId,
+    FrameVerdict,
+    ProvenanceAttestation,
+)
+from repo_provider.session import Job, Service, Session, Signer
 from tests import fake
 from tests.connect import (
     HANDSHAKE,
@@ -19,6 +28,8 @@ from tests.connect import (
     STREAMS,
     Connection,
     Envelope,
+    InProcess,
+    Served,
     checked,
     encode,
     query,
@@ -46,6 +57,33 @@ def test_a_handshake_is_acknowledged(connect: Connect) -> None:
         "data_flow"
     ]
     assert "attester_keys" not in reply
+
+
+@requirement("attest-keys", "F6")
+def test_keys_are_published_where_answers_are_signed_and_nowhere_else() -> None:
+    key = AttesterKey("k", "ed25519", "0" * 64)
+    service = fake.service()
+    service.signer = Signer((key,), lambda result: replace(result, result_attestation=SIGNATURE))
+    connection = InProcess(Served(lambda: service, ()))
+    assert [msgspec.to_builtins(key)] == connection.ask(HANDSHAKE)["attester_keys"]
+    for signed in (connection.ask(query("a")), connection.ask(query("a", "q1"))):
+        assert msgspec.to_builtins(SIGNATURE) == signed["result"]["result_attestation"]
+        assert {"type", "id", "result"} >= set(signed)
+
+
+SIGNATURE = ProvenanceAttestation("sha256:" + "0" * 64, "k", "ed25519", "a", "0" * 128, "2026-01-01T00:00:00Z")
+
+
+@requirement("attest-keys", "F14")
+def test_an_answer_that_cannot_be_signed_is_not_sent_unsigned() -> None:
+    def seal(result: ContextQueryResult) -> ContextQueryResult:
+        raise Internal("a frame without content_digest cannot be signed")
+
+    service = fake.service()
+    service.signer = Signer((AttesterKey("k", "ed25519", "0" * 64),), seal)
+    connection = InProcess(Served(lambda: service, ()))
+    connection.ask(HANDSHAKE)
+    assert ("error", "internal") == ((reply := connection.ask(query("a")))["type"], reply["code"])
 
 
 @requirement("H1", "H3", "incompatible_version", "handshake-again")

@@ -11,14 +11,16 @@ import pytest
 from repo_provider.errors import BadRequest
 from repo_provider.settings import (
     OPTIONS,
-    SERVE_OPTIONS,
+    SERVE_TAKES,
     Http,
     Settings,
+    Sign,
     Surroundings,
     Typed,
     absolute,
     instant,
     read,
+    repository_folders,
     resolve,
     store_outside,
     table,
@@ -33,7 +35,7 @@ def meaning(*arguments: str, home: str | None = "/home/u", directory: str = "/sr
 
 
 def test_every_option_fills_one_field_and_every_field_has_one_option() -> None:
-    assert sorted(Typed.__struct_fields__) == sorted(option.field for option in (*OPTIONS, *SERVE_OPTIONS))
+    assert sorted(Typed.__struct_fields__) == sorted(option.field for option in SERVE_TAKES)
 
 
 def test_values_stand_behind_a_space_or_an_equals_sign() -> None:
@@ -81,6 +83,7 @@ def test_nothing_typed_serves_the_current_directory_with_the_defaults() -> None:
         max_file_size=1_048_576,
         workers=4,
         notes=(),
+        tokenizers=("/home/u/.local/share/repo-provider/tokenizers",),
     )
 
 
@@ -291,3 +294,40 @@ def test_the_table_has_a_row_for_each_option() -> None:
     assert len(OPTIONS) + 2 == len(table().splitlines())
     assert "| `--deadline SECONDS` | " in table()
     assert "| `--no-store` | " in table()
+
+
+# --- signing, counting -----------------------------------------------------------------------------------------
+
+
+def test_the_key_file_is_in_the_home_unless_it_is_named() -> None:
+    assert None is meaning().sign
+    assert Sign("/home/u/.config/repo-provider/key.json") == meaning("--sign").sign
+    assert Sign("/src/app/k.json", each=True) == meaning("--sign", "k.json", "--sign-each").sign
+    assert Sign("/k.json") == meaning("--sign=/k.json", "-C", "/src").sign
+    with pytest.raises(BadRequest, match="HOME is not set: say which KEYFILE"):
+        meaning("--sign", home=None)
+    with pytest.raises(BadRequest, match="--sign-each means nothing without --sign"):
+        meaning("--sign-each")
+
+
+def test_the_repository_that_encloses_a_path_is_told_from_names(tmp_path: Path) -> None:
+    inner = tmp_path / "work" / "src"
+    inner.mkdir(parents=True)
+    assert () == repository_folders(str(inner))
+    (tmp_path / "work" / "HEAD").touch()
+    assert () == repository_folders(str(inner))
+    (tmp_path / "work" / "objects").mkdir()
+    assert (str(tmp_path / "work"),) == repository_folders(str(inner))
+    (inner / ".git").touch()  # of a linked worktree
+    assert (str(inner),) == repository_folders(str(inner / "missing"))
+    assert (str(inner),) == meaning("--sign", "-C", str(inner)).sign.outside  # type: ignore[union-attr]
+
+
+def test_vocabularies_lie_in_the_home_unless_a_folder_is_named() -> None:
+    assert (None, ("/home/u/.local/share/repo-provider/tokenizers",)) == (
+        meaning().tokenizer,
+        meaning().tokenizers,
+    )
+    told = meaning("--budget-tokenizer", "o200k_base", "--tokenizers", "v", home=None)
+    assert ("o200k_base", ("/src/app/v",)) == (told.tokenizer, told.tokenizers)
+    assert () == meaning(home=None).tokenizers

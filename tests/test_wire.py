@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from repo_provider import wire
 from repo_provider.errors import BadRequest
@@ -357,22 +358,29 @@ def test_escapes_count_as_they_are_written() -> None:
     assert ["a", "b"] == [kept["id"] for kept in checked(data)["result"]["frames"]]
 
 
-@requirement("F12", "reply-limit")
-def test_evidence_about_the_whole_answer_does_not_outlive_it() -> None:
+@requirement("F12", "sign-last", "reply-limit")
+def test_an_answer_is_signed_after_everything_that_leaves_frames_out() -> None:
+    """The evidence itself takes room too: what is signed in the end is what is sent."""
     signature = ProvenanceAttestation("sha256:" + "0" * 64, "k", "ed25519", "a", "0" * 128, "2026-01-01T00:00:00Z")
-    frames = tuple(frame(letter * 2**20, letter) for letter in "abcdefghijklmnopqrst")
-    names = [FrameId("p", each.id, each.content_digest) for each in frames]
-    proof = InclusionProof(0, 1, ())
-    both = tuple(FrameAttestation(name, signature, proof) for name in names)
-    result = wire.fitting(ContextQueryResult(frames, False, frame_attestations=both, result_attestation=signature))
-    assert tuple(FrameAttestation(name, signature) for name in names[:14]) == result.frame_attestations
-    assert result.result_attestation is None
-    proofs = tuple(FrameAttestation(name, None, proof) for name in names)
-    result = wire.fitting(ContextQueryResult(frames, False, frame_attestations=proofs, result_attestation=signature))
-    assert ((), None) == (result.frame_attestations, result.result_attestation)
-    few = ContextQueryResult(frames[:1], False, frame_attestations=proofs[:1], result_attestation=signature)
-    assert few == wire.fitting(few)
-    checked(wire.frames(result))
+    sealed: list[ContextQueryResult] = []
+
+    def seal(result: ContextQueryResult) -> ContextQueryResult:
+        names = [FrameId("p", each.id, each.content_digest) for each in result.frames]
+        evidence = tuple(FrameAttestation(name, signature, InclusionProof(0, 1, ())) for name in names)
+        sealed.append(replace(result, frame_attestations=evidence, result_attestation=signature))
+        return sealed[-1]
+
+    for count, size in ((20, 2**20), (40_000, 2**7), (3, 10)):
+        frames = tuple(frame("x" * size, f"f{n}") for n in range(count))
+        data = wire.frames(ContextQueryResult(frames, False), "q", seal)
+        result = checked(data)["result"]
+        assert [kept.id for kept in sealed[-1].frames] == [kept["id"] for kept in result["frames"]]
+        assert len(result["frames"]) == len(result["frame_attestations"])
+        assert len(data) <= wire.MAX_REPLY
+        assert count == 3 or len(data) > 13 * 2**20
+        assert (count > 3) == result["truncated"]
+    broken = wire.frames(ContextQueryResult((frame("\ud800", "bad"), frame("good", "good")), False), "q", seal)
+    assert ["good"] == [kept["id"] for kept in checked(broken)["result"]["frames"]]
 
 
 @requirement("reply-limit")
