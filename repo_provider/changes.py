@@ -28,7 +28,7 @@ class Change(Struct, frozen=True, array_like=True):
 
 # --- trees -----------------------------------------------------------------------------------------------------
 
-_ENTRY = re.compile(rb"\d+ [^\0]+\0.{20}", re.DOTALL)
+_ENTRY = re.compile(rb"0*(\d+ [^\0]+\0.{20})", re.DOTALL)  # old tools wrote modes with leading zeros
 _Entries: TypeAlias = frozenset[bytes]
 Wanted: TypeAlias = Mapping[bytes, "Wanted | None"]
 """Names to look at, and below directories the names in them; None below a file's name."""

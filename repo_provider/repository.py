@@ -63,7 +63,7 @@ class Header(Struct, frozen=True):
     time: int
 
 
-_TREE_ENTRY = re.compile(rb"(\d+) ([^\0]+)\0(.{20})", re.DOTALL)
+_TREE_ENTRY = re.compile(rb"0*(\d+) ([^\0]+)\0(.{20})", re.DOTALL)
 _COMMITTER_TIME = re.compile(rb"\ncommitter .*> (-?\d{1,30})(?: |\n)")
 
 TREE, LINK, GITLINK = b"40000", b"120000", b"160000"

@@ -846,3 +846,19 @@ def test_later_instants_never_give_older_commits(steps: list[tuple[str, int, int
     places = [line.at(instant) for instant in range(990, story.when + 30)]
     assert all(earlier <= later for earlier, later in pairwise(places))
     assert len(line) - 1 == places[-1] or line.times[-1] >= story.when + 30
+
+
+@needs_git
+def test_directories_with_zero_padded_modes_are_directories() -> None:
+    """Trees that old tools wrote have `040000` where git writes `40000`; such commits stand in many histories."""
+    made = line_of(make_repo([]), [{"docs/a.md": "one\n", "b.md": "two\n"}])
+    tree = made.repo[made.repo[pygit2.Oid(raw=made.commits[0])].tree_id].read_raw()
+    padded = made.repo.odb.write(pygit2.enums.ObjectType.TREE, tree.replace(b"40000 docs", b"040000 docs"))
+    odd = made.raw_commit(padded, [made.commits[0]], f"{seconds('2026-01-02')} +0000", "Padded\n")
+    made.set_ref("refs/heads/main", odd)
+    made.commit("2026-01-03", {"b.md": "three\n"})
+    of = history(made)
+    seen = snapshot(of, "2026-01-02")
+    assert git(made.path, "ls-tree", "-r", "--name-only", odd.hex()).split() == list(seen.entries)
+    assert days("2026-01-01", None) == window(of, seen, "docs/a.md", "one\n")
+    assert days("2026-01-01", "2026-01-03") == window(of, seen, "b.md", "two\n")
