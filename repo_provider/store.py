@@ -12,7 +12,6 @@ sees late is old, never wrong.
 
 from __future__ import annotations
 
-import mmap
 import os
 import shutil
 import sqlite3
@@ -49,7 +48,10 @@ _READ_SECONDS, _WRITE_SECONDS, _REST_SECONDS = 0.2, 1.0, 1.0
 _DATABASE, _REPOSITORY, _REBUILDS, _QUARANTINE = "store.sqlite", "repository", "rebuilds.json", "quarantine.sqlite"
 _SEGMENT, _UNFINISHED = ".segment", ".tmp"
 _CORRUPT = "corrupt"
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH)
+"""Statements are constant, so one that SQLite does not understand means other tables than ours (SQLITE_ERROR)."""
+_NONSENSE = (ValueError, TypeError, LookupError, OverflowError)
+"""What values of another type raise here: a table's row that no longer holds what was put there."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 
 
@@ -232,7 +234,7 @@ class Store:
                 return otherwise
             try:
                 return work(self._disk)
-            except (sqlite3.Error, OSError, _Unfit) as error:
+            except _TROUBLE as error:
                 self._failed(error)
         return otherwise
 
@@ -242,7 +244,7 @@ class Store:
                 return otherwise
             try:
                 return work(self._disk)
-            except (sqlite3.Error, OSError, _Unfit) as error:
+            except _TROUBLE as error:
                 self._failed(error)
         return otherwise
 
@@ -260,7 +262,7 @@ class Store:
                     self._start_anew(self._disk)
                 self._disk.prepare()
                 return True
-            except (sqlite3.Error, OSError, _Unfit) as error:
+            except _TROUBLE as error:
                 self._failed(error)
         return False
 
@@ -283,7 +285,9 @@ class Store:
     def _failed(self, error: Exception) -> None:
         """What a failure means. Only real damage ever costs the file (fault 55)."""
         primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        unfit = error.reason if isinstance(error, _Unfit) else _CORRUPT if primary in _DAMAGE else ""
+        undecodable = isinstance(error, sqlite3.OperationalError) and not primary
+        damaged = primary in _DAMAGE or undecodable or isinstance(error, _NONSENSE)
+        unfit = error.reason if isinstance(error, _Unfit) else _CORRUPT if damaged else ""
         if unfit and self._disk is not None and self._disk.claim.held:
             self._unfit = unfit
         elif unfit:  # the owner will see it too, or whoever takes over
@@ -353,6 +357,9 @@ class _Unfit(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+_TROUBLE = (sqlite3.Error, OSError, _Unfit, *_NONSENSE)
 
 
 class _Disk:
@@ -433,7 +440,8 @@ class _Disk:
         self._disconnect()
         quarantine = self._path(_QUARANTINE) if reason == _CORRUPT else None
         if quarantine is not None:
-            os.replace(self._path(_DATABASE), quarantine)
+            with suppress(FileNotFoundError):
+                os.replace(self._path(_DATABASE), quarantine)
         for suffix in ("", "-wal", "-shm", "-journal"):
             self._remove(_DATABASE + suffix)
         self.record(reason, now, quarantine)
@@ -497,15 +505,12 @@ class _Disk:
         return [name for (name,) in connection.execute(statement, (corpus,))] if connection else []
 
     def segment(self, name: str) -> memoryview | None:
+        """Read, not mapped: a map would change, or kill us, with a file that is damaged later (P7)."""
         try:
             with open(self._path(name), "rb") as file:
-                if self.network:  # another machine may shorten a file there, and reading a map of it would kill us
-                    return memoryview(file.read())
-                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                return memoryview(file.read())
         except FileNotFoundError:  # replaced a moment ago
             return None
-        except ValueError:  # empty: the caller finds it damaged
-            return memoryview(b"")
 
     # --- writing -----------------------------------------------------------------------------------------------
 
@@ -595,14 +600,16 @@ class _Claim:
         self.held = False
 
     def take(self) -> bool:
-        """Whether this process is the owner now."""
+        """Whether this process is the owner now. Raises OSError where there are no locks to be had."""
         if not self.held:
-            with suppress(OSError):
+            try:
                 if sys.platform == "win32":
                     msvcrt.locking(self._file, msvcrt.LK_NBLCK, 1)
                 else:
                     fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self.held = True
+            except (BlockingIOError, PermissionError):  # somebody else has it
+                return False
+            self.held = True
         return self.held
 
     def release(self) -> None:
@@ -677,7 +684,9 @@ def remove(folder: str) -> bool:
         claim = _Claim(os.path.join(folder, "lock"))
     except OSError:
         return False
-    free = claim.take()
+    free = False
+    with suppress(OSError):
+        free = claim.take()
     if free:
         shutil.rmtree(folder, ignore_errors=True)
     claim.release()
