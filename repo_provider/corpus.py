@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -18,7 +18,7 @@ from functools import cache
 import msgspec
 from msgspec import Struct
 
-from repo_provider import files, lexical, syntax
+from repo_provider import files, imports, lexical, syntax
 from repo_provider.cache import Cache
 from repo_provider.model import BlobId, CommitId, Outline, Path, Snapshot, Text
 from repo_provider.repository import Repository
@@ -37,6 +37,8 @@ KEPT_AT = 32
 """Files counted one by one after which the counts move into the store."""
 WALL = 10.0
 """Seconds a file may take in a worker before the worker is killed: far beyond any file that parses at all."""
+STRIKES = 4
+"""Requests for which a file may cost a worker its life before it is passed over."""
 AT_ONCE = 64
 """Files parsed at a time in the background."""
 TEXT_CACHE_BYTES = 48 << 20
@@ -92,12 +94,13 @@ class Corpus:
         self._facts: dict[bytes, Facts] = {}
         self._texts: Cache[BlobId, Text] = Cache(TEXT_CACHE_BYTES)
         self._outlines: Cache[bytes, Outline] = Cache(OUTLINE_CACHE_BYTES)
-        self._lost: set[bytes] = set()
+        self._strikes, self._passed = Counter[bytes](), Counter[bytes]()
         self._filling, self._changing = threading.Lock(), threading.Lock()
         self._urgent: deque[Path] = deque()
         self._unkept = 0
         self._behind: threading.Thread | None = None
         self._surveyed: list[tuple[Touches, Survey]] = []
+        self._modules: list[tuple[Snapshot, imports.Modules]] = []
         self._closed = False
 
     def close(self) -> None:
@@ -125,6 +128,22 @@ class Corpus:
         """The texts there are of these paths."""
         found = ((path, self.text(snapshot, path)) for path in paths)
         return {path: text for path, text in found if text is not None}
+
+    def modules(self, snapshot: Snapshot) -> imports.Modules:
+        """What imports mean in a snapshot: a matter of its paths and the bytes of its build files."""
+        for known, modules in self._modules:
+            if known is snapshot:
+                return modules
+        same = (each for known, each in self._modules if _same_build(known, snapshot, each.tree.configs))
+        modules = next(same, None) or imports.Modules(
+            imports.Tree(snapshot.entries), _import_rules, lambda path: self._data(snapshot, path)
+        )
+        self._modules = [(snapshot, modules), *[pair for pair in self._modules if pair[1] is not modules][:3]]
+        return modules
+
+    def _data(self, snapshot: Snapshot, path: Path) -> bytes | None:
+        text = self.text(snapshot, path)
+        return None if text is None else text.data
 
     # --- level one --------------------------------------------------------------------------------------------
 
@@ -177,8 +196,9 @@ class Corpus:
         """Takes from the store what it knows of these files."""
         wanted = [key for path, entry in snapshot.entries.items() if (key := entry.blob + path) not in self._facts]
         if wanted:
-            found = self._store.get_many(_facts_table(), wanted)
-            self._facts.update((key, msgspec.msgpack.decode(value, type=Facts)) for key, value in found.items())
+            for key, value in self._store.get_many(_facts_table(), wanted).items():
+                with suppress(msgspec.DecodeError):  # P7: a store may hold anything
+                    self._facts[key] = msgspec.msgpack.decode(value, type=Facts)
 
     def _todo(self, snapshot: Snapshot) -> list[Path]:
         """Files whose facts or counts are not known yet, each content once."""
@@ -306,22 +326,48 @@ class Corpus:
         keys = {path: _outline_key(text.blob, facts[path].language) for path, text in texts.items()}
         found = self._recalled(keys)
         todo = {keys[path]: path for path in texts if keys[path] not in found}
-        payloads = [syntax.encode_task(texts[path].data, facts[path].language) for path in todo.values()]
-        parsed = self._workers.run(_OUTLINE_TASK, payloads, wall=WALL, deadline=deadline)
-        late = 0
-        for (key, path), encoded in zip(todo.items(), parsed, strict=True):
-            if encoded is not None:
-                found[key] = self._keep(key, syntax.decode_outline(encoded), len(encoded))
-            elif _over(deadline):
-                late += 1
-            else:
-                self._lost.add(key)
-                found[key] = Outline(facts[path].language, complete=False, note="its parser was stopped")
-        self._store.put_many(
-            "outlines", {key: data for key, data in zip(todo, parsed, strict=True) if data is not None}
-        )
-        lost = tuple(path for path in texts if keys[path] in self._lost)
-        return Outlined({path: found[key] for path, key in keys.items() if key in found}, late, lost)
+        tasks = {key: (texts[path].data, facts[path].language) for key, path in todo.items()}
+        parsed = self._parsed({key: task for key, task in tasks.items() if self._worth_a_try(key)}, deadline)
+        for key, encoded in parsed.items():
+            found[key] = self._keep(key, syntax.decode_outline(encoded), len(encoded))
+        self._store.put_many("outlines", parsed)
+        failed = [key for key in todo if key not in parsed]
+        late = sum(not self._strikes[key] for key in failed) if _over(deadline) else 0
+        lost = {key for key in failed if not late or self._strikes[key]}
+        found |= {key: Outline(tasks[key][1], complete=False, note="its parser was stopped") for key in lost}
+        outlines = {path: found[key] for path, key in keys.items() if key in found}
+        return Outlined(outlines, late, tuple(path for path in texts if keys[path] in lost))
+
+    def _parsed(
+        self, tasks: Mapping[bytes, tuple[bytes, str]], deadline: float | None, *, background: bool = False
+    ) -> dict[bytes, bytes]:
+        """Encoded outlines of (text, language) tasks, as far as the workers live to give them.
+
+        A worker may have been killed for nothing its file did, so what is lost is tried once more, and again by later
+        requests, ever more rarely.
+        """
+        found: dict[bytes, bytes] = {}
+        hanging = time.monotonic() + WALL
+        for attempt in range(2):
+            wanted = [key for key in tasks if key not in found and not (attempt and self._strikes[key])]
+            payloads = [syntax.encode_task(*tasks[key]) for key in wanted]
+            encoded = self._workers.run(_OUTLINE_TASK, payloads, wall=WALL, deadline=deadline, background=background)
+            found |= {key: data for key, data in zip(wanted, encoded, strict=True) if data is not None}
+            if len(found) == len(tasks) or _over(deadline) or _over(hanging) or self._closed:
+                break
+        if not _over(deadline) and not self._closed:
+            self._strikes.update(key for key in tasks if key not in found)
+        return found
+
+    def _worth_a_try(self, key: bytes) -> bool:
+        """Whether to risk a worker on a file; one that cost many is passed over 1, 3, 7, ... times in between."""
+        if self._strikes[key] < STRIKES:
+            return True
+        self._passed[key] += 1
+        if self._passed[key] < 2 ** (self._strikes[key] - STRIKES + 1):
+            return False
+        self._passed.pop(key, None)
+        return True
 
     def outline(self, path: Path, text: Text) -> Outline | None:
         """One file's outline; None where its parser had to be stopped."""
@@ -343,12 +389,10 @@ class Corpus:
         entries = survey.snapshot.entries
         keys = {path: _outline_key(entries[path].blob, survey.facts[path].language) for path in paths}
         known = self._store.get_many("outlines", keys.values())
-        todo = {key: path for path, key in keys.items() if key not in known and key not in self._lost}
+        todo = {key: path for path, key in keys.items() if key not in known and not self._strikes[key]}
         texts = self.texts(survey.snapshot, todo.values())
-        todo = {key: path for key, path in todo.items() if path in texts}
-        payloads = [syntax.encode_task(texts[path].data, survey.facts[path].language) for path in todo.values()]
-        parsed = self._workers.run(_OUTLINE_TASK, payloads, wall=WALL, background=True)
-        self._store.put_many("outlines", {key: data for key, data in zip(todo, parsed, strict=True) if data})
+        tasks = {key: (texts[path].data, survey.facts[path].language) for key, path in todo.items() if path in texts}
+        self._store.put_many("outlines", self._parsed(tasks, None, background=True))
 
     def _recalled(self, keys: Mapping[Path, bytes]) -> dict[bytes, Outline]:
         found: dict[bytes, Outline] = {}
@@ -356,11 +400,10 @@ class Corpus:
             outline = self._outlines.get(key)
             if outline is not None:
                 found[key] = outline
-            elif key in self._lost:
-                found[key] = Outline("text", complete=False, note="its parser was stopped")
         stored = self._store.get_many("outlines", [key for key in keys.values() if key not in found])
         for key, encoded in stored.items():
-            found[key] = self._keep(key, syntax.decode_outline(encoded), len(encoded))
+            with suppress(msgspec.DecodeError):  # P7: a store may hold anything
+                found[key] = self._keep(key, syntax.decode_outline(encoded), len(encoded))
         return found
 
     def _keep(self, key: bytes, outline: Outline, size: int) -> Outline:
@@ -399,6 +442,17 @@ def _rules(language: str) -> lexical.Rules:
     return lexical.Rules(
         language, None if pattern is None else pattern.pattern, spoken.line_comments, spoken.block_comments
     )
+
+
+@cache
+def _import_rules(language: str) -> imports.Rules:
+    return imports.rules(language, files.languages()[language].imports)
+
+
+def _same_build(one: Snapshot, other: Snapshot, configs: Iterable[Path]) -> bool:
+    """Whether two snapshots hold the same paths, and the same bytes at these."""
+    entries, others = one.entries, other.entries
+    return entries.keys() == others.keys() and all(entries[path].blob == others[path].blob for path in configs)
 
 
 def _content_key(blob: BlobId, language: str) -> bytes:
