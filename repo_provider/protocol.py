@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Sequence
 from datetime import date
+from itertools import accumulate
 from time import gmtime
 from typing import Annotated, Literal, NewType, TypeAlias
 
@@ -244,11 +245,10 @@ def _line_number(digits: str) -> int:
 
 def line_starts(data: bytes) -> list[int]:
     """0-based byte offset of the start of every line (F17: a line ends after each LF, a final LF opens none)."""
-    starts = [0] if data else []
-    position = data.find(b"\n")
-    while 0 <= position < len(data) - 1:
-        starts.append(position + 1)
-        position = data.find(b"\n", position + 1)
+    starts = [0, *accumulate([len(line) + 1 for line in data.split(b"\n")])]
+    starts.pop()
+    if starts[-1] == len(data):
+        starts.pop()
     return starts
 
 

@@ -16,6 +16,9 @@ What a language's queries may capture (grammars/README.md has the same table for
     @import            the statement, with any of @module, @imported, @alias, @relative in one or several patterns
 
 `(#set! KEY VALUE)` gives what the text does not: imported, prefix (of the module), relative, name, onward.
+`(#like? @capture "PATTERN")` is a search in the captured bytes. Two rules for authors, both because of the binding (a
+test holds them): no `#match?`, which fails on bytes that are not UTF-8; and `#set!` before any other predicate, for
+one after it frees the other's memory twice.
 Trees can be absurdly deep, so nothing here recurses and nothing asks for parents, fields or descendants.
 """
 
@@ -343,13 +346,15 @@ class _Found(Struct):
 
 
 class _Pattern(Struct, frozen=True):
-    """What one pattern of the queries says: its role, and the texts it sets."""
+    """What one pattern of the queries says: its role, the texts it sets, and what its capture `liked` must be like."""
 
     role: str
     kind: str
     capture: str
     rank: int
     settings: Mapping[str, str]
+    liked: str = ""
+    like: re.Pattern[bytes] | None = None
 
 
 class _Analyser:
@@ -378,8 +383,11 @@ class _Analyser:
         from tree_sitter import QueryCursor
 
         tree = self.parser.parse(self.masked(data))
-        cursor = QueryCursor(self.query, match_limit=MATCH_LIMIT)
-        return _Reading(self, data).outline(cursor.matches(tree.root_node), tree.root_node)
+        try:
+            matches = QueryCursor(self.query, match_limit=MATCH_LIMIT).matches(tree.root_node)
+        except SystemError as error:
+            return _plain(data, self.language, f"query failed: {error}")  # fault 116
+        return _Reading(self, data).outline(matches, tree.root_node)
 
     def masked(self, data: bytes) -> bytes:
         """The text with what no grammar of the language knows (macros of C) blanked out; offsets stay."""
@@ -420,15 +428,18 @@ _PATTERNS = re.compile(r"(?m)^[(\[\"][\s\S]*?(?=^[(\[\"]|\Z)")
 def _pattern(query: tree_sitter.Query, source: bytes, index: int) -> _Pattern:
     text = source[query.start_byte_for_pattern(index) : query.end_byte_for_pattern(index)].decode()
     settings = {key: value or "" for key, value in query.pattern_settings(index).items()}
+    found = _LIKE.search(text)
+    liked, like = (found[1], re.compile(found[2].encode())) if found else ("", None)
     for name in _CAPTURE.findall(_SCM_NOISE.sub("", text)):
         role, _, kind = name.partition(".")
         if role in ("definition", "container", "reference", "import", "comment", "attached", "error"):
-            return _Pattern(role, kind, name, index, settings)
+            return _Pattern(role, kind, name, index, settings, liked, like)
     return _Pattern("", "", "", index, settings)
 
 
 _SCM_NOISE = re.compile(r'"(?:[^"\\]|\\.)*"|;[^\n]*')
 _CAPTURE = re.compile(r"@([A-Za-z_.]+)")
+_LIKE = re.compile(r'#like\? @([\w.]+) "([^"]*)"')
 
 
 class _Reading:
@@ -440,6 +451,7 @@ class _Reading:
         self.starts = line_starts(data)
         self.found: dict[int, _Found] = {}
         self.references: dict[int, tuple[bytes, str, str]] = {}
+        self.qualifiers: dict[bytes, str] = {}
         self.bodies: dict[tuple[int, int, int], int] = {}
         self.aliases: set[int] = set()  # names that imports bring: not defined here
         self.opened: set[int] = set()  # lines on which a definition begins
@@ -448,19 +460,7 @@ class _Reading:
         self.above: dict[int, tuple[int, bool]] = {}  # last line of a comment or attribute -> first line, is comment
 
     def outline(self, matches: Sequence[tuple[int, Captures]], root: tree_sitter.Node) -> Outline:
-        patterns = self.analyser.patterns
-        for index, captures in matches:
-            pattern = patterns[index]
-            if pattern.role == "reference":
-                self.refer(captures, pattern)
-            elif pattern.role in ("definition", "container"):
-                self.define(captures, pattern)
-            elif pattern.role in ("comment", "attached"):
-                self.attach(captures[pattern.capture], pattern.role == "comment")
-            elif pattern.role == "import":
-                self.bring(captures, pattern)
-            elif pattern.role == "error":
-                self.errors.append((captures["error"][0].start_byte, captures["error"][0].end_byte))
+        self.collect(matches)
         self.recover()
         definitions, scopes = self.definitions()
         return Outline(
@@ -491,6 +491,38 @@ class _Reading:
         return self.data[node.start_byte : node.end_byte]
 
     # -- matches
+
+    def collect(self, matches: Sequence[tuple[int, Captures]]) -> None:
+        """Takes in what the matches say. Most of them are references met once, so those are read right here."""
+        data, references, not_calls = self.data, self.references, self.analyser.not_calls
+        patterns = self.analyser.patterns
+        for index, captures in matches:
+            pattern = patterns[index]
+            if pattern.like is not None and not pattern.like.search(self.text(captures[pattern.liked][0])):
+                continue
+            if pattern.role != "reference":
+                self.take(captures, pattern)
+                continue
+            node = captures[pattern.capture][0]
+            at = node.start_byte
+            name = data[at : node.end_byte]
+            if name in not_calls:
+                continue
+            qualifier = self.qualifier(captures["qualifier"][0]) if "qualifier" in captures else ""
+            if at in references:
+                references[at] = _closer(references[at], (name, pattern.kind, qualifier))
+            elif len(references) < MAX_REFERENCES:
+                references[at] = (name, pattern.kind, qualifier)
+
+    def take(self, captures: Captures, pattern: _Pattern) -> None:
+        if pattern.role in ("definition", "container"):
+            self.define(captures, pattern)
+        elif pattern.role in ("comment", "attached"):
+            self.attach(captures[pattern.capture], pattern.role == "comment")
+        elif pattern.role == "import":
+            self.bring(captures, pattern)
+        elif pattern.role == "error":
+            self.errors.append((captures["error"][0].start_byte, captures["error"][0].end_byte))
 
     def attach(self, nodes: Sequence[tree_sitter.Node], comment: bool) -> None:
         for node in nodes:
@@ -556,27 +588,14 @@ class _Reading:
             plain = plain.replace(self.analyser.separator, b".")
         return _BREAKS.sub(b"", plain).strip(b".").decode("utf-8", "replace")
 
-    def refer(self, captures: Captures, pattern: _Pattern) -> None:
-        node = captures[pattern.capture][0]
-        at = node.start_byte
-        if at not in self.references and len(self.references) >= MAX_REFERENCES:
-            return
-        name = self.text(node)
-        if name in self.analyser.not_calls:
-            return
-        made = (name, pattern.kind, self.qualifier(captures.get("qualifier")))
-        old = self.references.get(at, made)
-        best = min(old, made, key=lambda each: _KINDS.index(each[1]))
-        self.references[at] = (best[0], best[1], old[2] or made[2])
-
-    def qualifier(self, nodes: Sequence[tree_sitter.Node] | None) -> str:
+    def qualifier(self, node: tree_sitter.Node) -> str:
         """What stands before a name when it is a plain path; `()` where it is something to be computed."""
-        if not nodes:
-            return ""
-        text = self.data[nodes[0].start_byte : min(nodes[0].end_byte, nodes[0].start_byte + MAX_QUALIFIER + 1)]
-        if b"<" in text:
-            text = _GENERIC.sub(b"", text)
-        return text.decode("utf-8", "replace") if len(text) <= MAX_QUALIFIER and _SIMPLE.fullmatch(text) else "()"
+        start = node.start_byte
+        text = self.data[start : min(node.end_byte, start + MAX_QUALIFIER + 1)]
+        known = self.qualifiers.get(text)
+        if known is None:
+            known = self.qualifiers[text] = _plain_path(text)
+        return known
 
     def bring(self, captures: Captures, pattern: _Pattern) -> None:
         at = captures["import"][0].start_byte
@@ -664,9 +683,8 @@ class _Reading:
             around = scopes.enter(found.start, found.end)
             qualified, kind, test = self.qualified(found, around)
             if not found.container:
-                definition = self.definition(found, kind, qualified, around.index)
-                test = test or self.is_test(definition)
-                made.append(msgspec.structs.replace(definition, test=test))
+                made.append(self.definition(found, kind, qualified, around))
+                test = made[-1].test
             index = around.index if found.container else len(made) - 1
             inner = around.name if kind in _NOT_QUALIFYING else qualified
             scopes.open(_Scope(found.start, found.end, index, inner, kind, test))
@@ -698,7 +716,7 @@ class _Reading:
             kind = "constant"
         return ".".join(part for part in parts if part), kind, around.test
 
-    def definition(self, found: _Found, kind: str, qualified: str, parent: int) -> Definition:
+    def definition(self, found: _Found, kind: str, qualified: str, around: _Scope) -> Definition:
         first = line = self.line(found.start)
         comments: list[tuple[int, int]] = []
         # What stands above belongs to the first definition on a line.
@@ -716,8 +734,9 @@ class _Reading:
             span=Span(start, end),
             head=Span(start, self.head_end(found, end)),
             name_at=found.name_at,
-            parent=parent,
+            parent=around.index,
             doc=self.doc(found, comments, first),
+            test=around.test or self.is_test(found, kind, qualified, start),
         )
 
     def head_end(self, found: _Found, end: int) -> int:
@@ -743,30 +762,36 @@ class _Reading:
             start = above
         return Span(self.starts[start], self.starts[end] if end < len(self.starts) else len(self.data))
 
-    def is_test(self, definition: Definition) -> bool:
+    def is_test(self, found: _Found, kind: str, qualified: str, start: int) -> bool:
         analyser = self.analyser
-        if definition.kind == "test" or (analyser.test_name and analyser.test_name.search(definition.qualified)):
+        if kind == "test" or (analyser.test_name and analyser.test_name.search(qualified)):
             return True
-        head = self.data[definition.span.start : definition.name_at]
-        return bool(analyser.test_attached and analyser.test_attached.search(head))
+        return bool(analyser.test_attached and analyser.test_attached.search(self.data[start : found.name_at]))
 
     def scoped(self, scopes: _Scopes) -> tuple[Reference, ...]:
         """References with the definition around each; the first of every kind that a definition repeats."""
-        seen: dict[tuple[bytes, str, int, str], int] = {}
-        for at, (name, kind, qualifier) in sorted(self.references.items()):
-            if at not in self.found:
-                key = (name, kind, scopes.at(at), qualifier)
-                seen.setdefault(key, at)
-        return tuple(
-            Reference(name.decode("utf-8", "replace"), kind, at, scope, qualifier)
-            for (name, kind, scope, qualifier), at in seen.items()
-        )
+        made: list[Reference] = []
+        seen: set[tuple[bytes, str, str]] = set()
+        edges, place, scope = [*scopes.edges, len(self.data) + 1], 0, -1
+        seen_in = {scope: seen}
+        for at, use in sorted(self.references.items()):
+            if edges[place] <= at:
+                while edges[place] <= at:
+                    place += 1
+                scope = scopes.inner[place - 1]
+                seen = seen_in.setdefault(scope, set())
+            if use not in seen and at not in self.found:
+                seen.add(use)
+                name, kind, qualifier = use
+                made.append(Reference(name.decode("utf-8", "replace"), kind, at, scope, qualifier))
+        return tuple(made)
 
     # -- places to cut
 
     def blocks(self, root: tree_sitter.Node, definitions: Sequence[Definition]) -> tuple[int, ...]:
         found = {definition.span.start for definition in definitions}
         waiting, budget = [root], MAX_BLOCK_NODES
+        starts, above, data = self.starts, self.above, self.data
         while waiting and budget > 0:
             node = waiting.pop()
             count = node.child_count
@@ -775,12 +800,13 @@ class _Reading:
             budget -= count + 1
             for child in node.children:
                 start = child.start_byte
-                if child.is_named and self.opens_line(start):
-                    line = self.line(start)
-                    if line - 1 not in self.above:
-                        found.add(self.starts[line])
                 if child.end_byte - start > MIN_CUT_BYTES:
                     waiting.append(child)
+                if data[start - 1 : start].strip() or not child.is_named:
+                    continue  # something stands before it on its line
+                line = bisect_right(starts, start) - 1
+                if line - 1 not in above and not data[starts[line] : start].strip():
+                    found.add(starts[line])
         return tuple(sorted(found))
 
 
@@ -790,6 +816,18 @@ MIN_CUT_BYTES = 600
 MAX_RECOVERED_LINES = 400
 _KEYWORD = re.compile(rb"\b(?:class|struct|interface|enum|trait|module|namespace|type|typedef|macro)\b")
 _MEMBER_KINDS = {"function": "method", "variable": "field", "constant": "field"}
+
+
+def _closer(old: tuple[bytes, str, str], new: tuple[bytes, str, str]) -> tuple[bytes, str, str]:
+    """Two patterns met one use: the kind that says more, and a qualifier that either knows."""
+    best = min(old, new, key=lambda each: _KINDS.index(each[1]))
+    return best[0], best[1], old[2] or new[2]
+
+
+def _plain_path(text: bytes) -> str:
+    if b"<" in text:
+        text = _GENERIC.sub(b"", text)
+    return text.decode("utf-8", "replace") if len(text) <= MAX_QUALIFIER and _SIMPLE.fullmatch(text) else "()"
 
 
 def _merged(old: _Found, new: _Found) -> _Found:
@@ -859,12 +897,16 @@ class _Scopes:
 def _ordered(made: Sequence[Definition], scopes: _Scopes) -> tuple[tuple[Definition, ...], _Scopes]:
     """By start of span, outer before inner: a doc comment can move a definition before a neighbour on its line."""
     order = sorted(range(len(made)), key=lambda i: (made[i].span.start, -made[i].span.end, i))
-    place = [0] * len(made)
-    for position, index in enumerate(order):
-        place[index] = position
+    place = sorted(range(len(made)), key=order.__getitem__)
     scopes.finish(place)
-    ordered = (made[index] for index in order)
-    return tuple(d if d.parent < 0 else msgspec.structs.replace(d, parent=place[d.parent]) for d in ordered), scopes
+    return tuple(_placed(made[index], place) for index in order), scopes
+
+
+def _placed(definition: Definition, place: Sequence[int]) -> Definition:
+    parent = definition.parent
+    if parent < 0 or place[parent] == parent:
+        return definition
+    return msgspec.structs.replace(definition, parent=place[parent])
 
 
 # --- imports ---------------------------------------------------------------------------------------------------

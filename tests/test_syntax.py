@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -185,6 +186,63 @@ def test_a_query_that_fails_costs_its_pattern_only(monkeypatch: pytest.MonkeyPat
     analyser = syntax._Analyser(files.languages()["python"], syntax._load("tree_sitter_python", "language"))
     assert ["f"] == names(analyser.outline(b"def f(): pass\n"))
     assert "no_such_node" in analyser.lost
+
+
+SCM = sorted(files.grammars_folder().glob("*/*.scm"))
+
+
+@pytest.mark.parametrize("path", SCM, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_queries_stay_clear_of_what_the_binding_gets_wrong(path: Path) -> None:
+    """`#match?` raises on bytes that are not UTF-8; a `#set!` behind another predicate frees that one twice."""
+    text = path.read_text("utf-8")
+    assert "match?" not in text
+    for pattern in syntax._PATTERNS.findall(text):
+        kinds = re.findall(r"\(#([\w-]+[?!])", pattern)
+        assert kinds == sorted(kinds, key=lambda kind: kind != "set!")
+
+
+def test_dropping_a_query_frees_nothing_twice() -> None:
+    script = (
+        "from repo_provider import files, syntax\n"
+        "for language in files.languages().values():\n"
+        "    for grammar in language.grammars[:1]:\n"
+        "        for _ in range(3): syntax._Analyser(language, syntax._load(grammar.module, grammar.function))\n"
+        "print('done')\n"
+    )
+    environment = {**os.environ, "PYTHONMALLOC": "malloc", "MALLOC_PERTURB_": "165"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, env=environment)
+    assert (0, b"done\n") == (done.returncode, done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("language", "data"),
+    [
+        ("python", b"if x:\n    A = 1\n    s = 'gar\xe7on'\n\ndef last(): pass\n"),
+        ("javascript", b"const a = <Gar\xe7on/>;\nfunction last() {}\n"),
+        ("elixir", b"defmodule A do\n  alias A.B, gar\xe7on: C\n  def last, do: 1\nend\n"),
+        ("objc", b"typedef NS_ENUM(gar\xe7on, T) { a };\nint last() { return 1; }\n"),
+        ("cpp", b"TEST(Gar\xe7on, A) {}\nint last() { return 1; }\n"),
+    ],
+)
+def test_bytes_that_are_not_utf_8_cost_nothing(language: str, data: bytes) -> None:
+    outline = syntax.outline(data, language)
+    assert outline.complete
+    assert "last" in {definition.name for definition in outline.definitions}
+
+
+def test_a_query_that_raises_costs_its_file_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault 116."""
+
+    class Failing:
+        def __init__(self, query: object, match_limit: int) -> None:
+            pass
+
+        def matches(self, node: object) -> None:
+            raise SystemError("from the query layer")
+
+    monkeypatch.setattr("tree_sitter.QueryCursor", Failing)
+    outline = syntax.outline(b"def f(): pass\n", "python")
+    assert (False, "query failed: from the query layer") == (outline.complete, outline.note)
 
 
 def test_an_unknown_language_is_plain_text() -> None:
