@@ -1,7 +1,8 @@
 """`python -m repo_provider` and the `repo-provider` command: which edge was asked for.
 
 A host waits for the acknowledgement of `serve`, so that one is recognised here, before any command-line framework,
-git library or parser is imported; everything else is `cli`'s. Only this module and `cli` read the environment.
+git library or parser is imported; so is `mcp`, whose stdout is its client's alone. Everything else is `cli`'s. Only
+this module and `cli` read the environment.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from repo_provider.httpd import Asgi, Mount
     from repo_provider.session import Provider, Service, Signer
     from repo_provider.settings import Settings, Surroundings
 
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run the command that was typed; the process ends with its exit code."""
     arguments = sys.argv[1:]
-    if arguments[:1] == ["serve"] and not {"-h", "--help"} & set(arguments):
-        _serve(arguments[1:])
+    if arguments[:1] in (["serve"], ["mcp"]) and not {"-h", "--help"} & set(arguments):
+        {"serve": _serve, "mcp": _mcp}[arguments[0]](arguments[1:])
     try:
         from repo_provider.cli import run
 
@@ -58,10 +60,51 @@ def _serve(arguments: list[str]) -> NoReturn:
         def announce(url: str) -> None:
             os.write(stdout, f"{url}\n".encode())
 
-        stdio.leave(httpd.serve(service, settings.http, announce, deadline=settings.deadline))
+        mount = _mounting(service, settings)
+        stdio.leave(httpd.serve(service, settings.http, announce, deadline=settings.deadline, mcp=mount))
     except ProviderError as error:
         log(error.message)
         stdio.leave(2)
+    except KeyboardInterrupt:  # before it listened
+        stdio.leave(130)
+
+
+def _mounting(service: Service, settings: Settings) -> Mount:
+    """What `httpd` calls when the first agent asks: until then nothing of MCP is imported."""
+
+    def mount() -> Asgi:
+        from repo_provider.mcp_server import Mounted
+
+        return Mounted(service.provider, settings, service.log)
+
+    return mount
+
+
+def _mcp(arguments: list[str]) -> NoReturn:
+    from repo_provider import stdio
+
+    stdin, stdout = stdio.claim()  # before anything else is imported: imports may warn or print
+
+    from msgspec.structs import replace
+
+    from repo_provider.errors import ProviderError
+    from repo_provider.settings import MCP_DEADLINE, MCP_TAKES, read, resolve
+
+    def log(text: str) -> None:
+        stdio.log(f"repo-provider: {text}")
+
+    try:
+        typed = read(arguments, MCP_TAKES, "mcp")
+        settings = resolve(replace(typed, deadline=typed.deadline or MCP_DEADLINE), surroundings())
+    except ProviderError as error:
+        log(error.message)
+        stdio.leave(2)
+    for note in settings.notes:
+        log(note)
+    try:
+        from repo_provider import mcp_server
+
+        mcp_server.serve(settings, stdin, stdout, fixed=typed.path is not None, log=log, leave=stdio.leave)
     except KeyboardInterrupt:  # before it listened
         stdio.leave(130)
 

@@ -27,6 +27,7 @@ from repo_provider.globs import PathFilter
 from repo_provider.protocol import KINDS, ContextQuery, FrameId, format_instant, format_range, parse_instant
 from repo_provider.settings import (
     BUDGET_OPTIONS,
+    MCP_TAKES,
     OPTIONS,
     SERVE_TAKES,
     Option,
@@ -154,6 +155,7 @@ def commands() -> None:
     \b
     repo-provider query -C ~/src/app "where are retries limited?"
     repo-provider serve -C ~/src/app        speaks the Context Graph Protocol over stdio
+    repo-provider mcp -C ~/src/app          speaks MCP over stdio
     """
 
 
@@ -168,6 +170,18 @@ def serve(**options: Any) -> None:
     repo-provider serve -C ~/src/app --sign        signs every answer with the key `key new` made
     """
     raise AssertionError(f"the entry point runs `serve` before click is imported, not with {options}")
+
+
+@commands.command()
+@_options(MCP_TAKES)
+def mcp(**options: Any) -> None:
+    """Speak MCP over stdin and stdout, for coding agents.
+
+    \b
+    repo-provider mcp                      the repositories that the agent has open
+    repo-provider mcp -C ~/src/app         this one
+    """
+    raise AssertionError(f"the entry point runs `mcp` before click is imported, not with {options}")
 
 
 @commands.command()

@@ -3,6 +3,7 @@
     POST /, /contextgraph   the protocol; a session a request, already past its handshake
     POST /explain           a `query`, answered with its `frames` and what each score is made of
     GET /timeline           the commits an instant can mean
+    POST /mcp               the same questions for agents that speak MCP, where somebody mounted that
     GET /                   the page that asks all of these; it holds nothing of the repository
     GET /healthz, /metrics  that it lives; counts in Prometheus' text form
 
@@ -25,7 +26,7 @@ import sys
 import threading
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -33,7 +34,7 @@ from http import HTTPStatus
 from pathlib import Path
 from queue import SimpleQueue
 from time import monotonic
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import h11
 import msgspec
@@ -94,15 +95,26 @@ class Explains(Protocol):
     def timeline(self, limit: int, /) -> Mapping[str, object]: ...
 
 
+Asgi: TypeAlias = ASGIApp
+Mount: TypeAlias = Callable[[], Asgi]
+"""Makes an application when the first request for it comes, in a thread: it may import for a second."""
+
+
 def serve(
-    service: Service, http: Http, announce: Callable[[str], None], *, deadline: float | None, limits: Limits = LIMITS
+    service: Service,
+    http: Http,
+    announce: Callable[[str], None],
+    *,
+    deadline: float | None,
+    limits: Limits = LIMITS,
+    mcp: Mount | None = None,
 ) -> int:
     """Serve until a signal says stop; returns the exit status, with the provider closed.
 
     `announce` gets the url once there is somebody to answer at it. `deadline` is in seconds from the reading of a
-    request. Raises BadRequest or Unavailable where it cannot listen.
+    request. `mcp` is what answers at `/mcp`. Raises BadRequest or Unavailable where it cannot listen.
     """
-    edge = Edge(service, http, deadline=deadline, limits=limits)
+    edge = Edge(service, http, deadline=deadline, limits=limits, mcp=mcp)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: edge.stop())
     announce(edge.url)
@@ -117,9 +129,17 @@ def serve(
 class Edge:
     """A socket that listens from the start, and what answers at it once `run` runs. `stop` may come from anywhere."""
 
-    def __init__(self, service: Service, http: Http, *, deadline: float | None = None, limits: Limits = LIMITS) -> None:
+    def __init__(
+        self,
+        service: Service,
+        http: Http,
+        *,
+        deadline: float | None = None,
+        limits: Limits = LIMITS,
+        mcp: Mount | None = None,
+    ) -> None:
         counts = _Counts()
-        self._desk = _Desk(service, counts, deadline, limits)
+        self._desk = _Desk(service, counts, deadline, limits, mcp)
         token = None if http.token_file is None else _token(http.token_file)
         gate = _Gate(self._desk.app(), http, token, counts, limits, service.log)
         self._server = _Server(_configured(gate, http, counts, limits))
@@ -256,7 +276,7 @@ _HEADERS = [
 ]
 _PREFLIGHT = [
     (b"access-control-allow-methods", b"GET, POST"),
-    (b"access-control-allow-headers", b"authorization, content-type"),
+    (b"access-control-allow-headers", b"authorization, content-type, mcp-protocol-version, mcp-method, mcp-name"),
     (b"access-control-max-age", b"600"),
 ]
 _WITHOUT_TOKEN = {"/", "/healthz"}
@@ -368,8 +388,11 @@ def _is_path(scope: Scope) -> bool:
 class _Desk:
     """The routes, and the work behind them."""
 
-    def __init__(self, service: Service, counts: _Counts, deadline: float | None, limits: Limits) -> None:
+    def __init__(
+        self, service: Service, counts: _Counts, deadline: float | None, limits: Limits, mcp: Mount | None
+    ) -> None:
         self._service = service
+        self._mcp = None if mcp is None else _Mounted(self, mcp)
         self._counts = counts
         self._deadline = deadline
         self._limits = limits
@@ -388,6 +411,7 @@ class _Desk:
                 Route("/timeline", self._timeline, methods=["GET"]),
                 Route("/healthz", self._healthy, methods=["GET"]),
                 Route("/metrics", self._metrics, methods=["GET"]),
+                *([] if self._mcp is None else [Route("/mcp", self._mcp, methods=["POST"])]),
             ],
             exception_handlers={_Refused: self._refuse, ClientDisconnect: _leave},
         )
@@ -497,6 +521,23 @@ class _Desk:
 
     # --- bodies ---
 
+    async def hand_on(self, app: Callable[[], Awaitable[Asgi]], scope: Scope, receive: Receive, send: Send) -> None:
+        """A request as others are taken, answered by another application."""
+        if self._shut:
+            raise _Refused(503, "shutting_down")
+        parts: list[bytes] = []
+        try:
+            body = await self._read(Request(scope, receive), parts)
+            if self._counts.working >= self._limits.waiting:
+                raise _Refused(503, "busy")
+            self._counts.working += 1
+            try:
+                await (await app())(scope, _again(body, receive), send)
+            finally:
+                self._counts.working -= 1
+        finally:
+            self._held -= sum(map(len, parts))
+
     async def _read(self, request: Request, parts: list[bytes]) -> bytes:
         """The body, whose parts are counted among those of all requests as long as the caller keeps them."""
         self._check_headers(request)
@@ -527,6 +568,33 @@ class _Desk:
             raise _Refused(400, "two_lengths")
         if int(headers.get("content-length", "0")) > self._limits.body:
             raise _Refused(413, "body_size", Session(self._service).too_long(b"").run().data)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A request whose body was read already, for somebody who wants to read it."""
+    unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receiving() -> Message:
+        return unread.pop() if unread else await receive()
+
+    return receiving
+
+
+class _Mounted:
+    """Another application, made when it is first asked, behind the bounds of this one."""
+
+    def __init__(self, desk: _Desk, mount: Mount) -> None:
+        self._desk = desk
+        self._mount = mount
+        self._made: asyncio.Task[Asgi] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._desk.hand_on(self._app, scope, receive, send)
+
+    async def _app(self) -> Asgi:
+        if self._made is None or (self._made.done() and self._made.exception() is not None):
+            self._made = asyncio.create_task(asyncio.to_thread(self._mount))
+        return await asyncio.shield(self._made)
 
 
 async def _leave(request: Request, error: Exception) -> Response:

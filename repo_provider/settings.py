@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from repo_provider import __version__
 from repo_provider.errors import BadRequest
@@ -143,6 +144,17 @@ BUDGET_OPTIONS = (
 
 SERVE_TAKES = (*OPTIONS, *SERVE_OPTIONS, *SIGN_OPTIONS, *BUDGET_OPTIONS)
 
+MCP_DEADLINE = "20"
+"""Seconds: an agent waits for its tools, and prefers whole answers."""
+_FOR_AGENTS = {
+    "path": "Serve the repository that encloses PATH (default: those of the client's roots as they change, "
+    "else of the current directory).",
+    "deadline": f"Answer within SECONDS, with less if need be; 0 waits for the complete answer "
+    f"(default: {MCP_DEADLINE}).",
+}
+MCP_TAKES = tuple(replace(option, help=_FOR_AGENTS.get(option.field, option.help)) for option in OPTIONS)
+"""What `mcp` takes."""
+
 
 class Typed(Struct, frozen=True):
     """The options as they were typed; None where nothing was."""
@@ -168,9 +180,9 @@ class Typed(Struct, frozen=True):
     tokenizers: str | None = None
 
 
-def read(arguments: Sequence[str]) -> Typed:
-    """The options of a `serve` command, which takes nothing else. The last of two wins. Raises BadRequest (`usage`)."""
-    flags = {flag: option for option in SERVE_TAKES for flag in option.flags}
+def read(arguments: Sequence[str], takes: Sequence[Option] = SERVE_TAKES, command: str = "serve") -> Typed:
+    """The options of a command that takes nothing else. The last of two wins. Raises BadRequest (`usage`)."""
+    flags = {flag: option for option in takes for flag in option.flags}
     values: dict[str, str | bool] = {}
     words = deque(arguments)
     while words:
@@ -180,7 +192,7 @@ def read(arguments: Sequence[str]) -> Typed:
             flag, equals, attached = "-C", "=", word[2:]
         option = flags.get(flag)
         if option is None:
-            raise BadRequest(f"{word}: no such option; `repo-provider serve --help` lists them", reason="usage")
+            raise BadRequest(f"{word}: no such option; `repo-provider {command} --help` lists them", reason="usage")
         if not option.metavar and equals:
             raise BadRequest(f"{flag} takes no value", reason="usage")
         values[option.field] = _value(option, flag, attached if equals else None, words) if option.metavar else True

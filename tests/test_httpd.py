@@ -384,7 +384,10 @@ def test_a_page_that_was_let_in_by_name_may_ask_across_origins(start: Start) -> 
     headers = {"Origin": "https://notes.example", "Sec-Fetch-Site": "cross-site"}
     preflight = running.ask("OPTIONS", "/", headers={**headers, "Access-Control-Request-Method": "POST"})
     assert (204, "https://notes.example") == (preflight.status, preflight.headers["access-control-allow-origin"])
-    assert "authorization, content-type" == preflight.headers["access-control-allow-headers"]
+    assert (
+        "authorization, content-type, mcp-protocol-version, mcp-method, mcp-name"
+        == preflight.headers["access-control-allow-headers"]
+    )
     answer = running.post(query(), **headers)
     assert ("frames", "https://notes.example") == (
         answer.envelope["type"],

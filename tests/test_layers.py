@@ -52,18 +52,20 @@ MAP: dict[str, set[str]] = {
     "episodes": VALUES | {"commits"},
     # where they meet
     "cache": set(),
-    "corpus": VALUES | {"cache", "files", "lexical", "syntax", "repository", "store", "workers"},
+    "corpus": VALUES | {"cache", "files", "imports", "lexical", "syntax", "repository", "store", "workers"},
     "provider": VALUES
     | {"settings", "globs", "files", "planner", "lexical", "syntax", "ranking", "imports", "graph", "frames", "tokens"}
     | {"attest", "cache", "corpus", "store", "workers", "repository", "commits", "history", "episodes"},
     "versions": VALUES | {"planner", "commits", "repository", "history", "provider"},
     # what a person types and reads
     "display": VALUES | {"attest"},
-    "mcp_server": VALUES | {"settings", "globs", "provider", "versions"},
+    "tools": VALUES | {"settings", "globs", "frames", "provider", "versions"},
+    "mcp_server": VALUES | {"settings", "frames", "provider", "tools"},
     "cli": VALUES
     | {"settings", "globs", "wire", "session", "stdio", "httpd", "mcp_server", "display", "provider", "versions"}
     | {"attest", "tokens", "store", "syntax"},
-    "__main__": {"errors", "protocol", "settings", "session", "stdio", "httpd", "attest", "tokens", "provider", "cli"},
+    "__main__": {"errors", "protocol", "settings", "session", "stdio", "httpd", "attest", "tokens", "provider", "cli"}
+    | {"mcp_server"},
 }
 """Module -> the modules of this package it may import."""
 
@@ -80,6 +82,7 @@ OWNERS: dict[str, set[str]] = {
     "uvicorn": {"httpd"},
     "h11": {"httpd"},
     "mcp": {"mcp_server"},
+    "anyio": {"mcp_server"},
     "msgspec": set(MAP) - {"errors"},
 }
 """Package from outside -> the only modules that may import it."""
