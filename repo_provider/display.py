@@ -141,11 +141,23 @@ def budget(query: ContextQuery, result: ContextQueryResult) -> Text:
     spent = sum(frame.token_cost for frame in result.frames)
     text = Text(f"{_count(len(result.frames), 'frame')} of {query.max_frames:,}", style="bold")
     text.append(f", {spent:,} of {_count(query.max_tokens, 'token')}")
+    text.append(_model_tokens(result.frames))
     if result.dropped_estimate is not None:
         text.append(f"; about {result.dropped_estimate:,} more did not fit", style="yellow")
     elif result.truncated:
         text.append("; cut at the deadline, --deadline 0 waits for all of it", style="yellow")
     return text
+
+
+def _model_tokens(frames: Sequence[ContextFrame]) -> str:
+    """The second count, where one was asked for: what the frames take of a model's window."""
+    counted = [frame.canonical_token_cost for frame in frames if frame.canonical_token_cost is not None]
+    if not counted:
+        return ""
+    ref = next(frame.tokenizer_ref for frame in frames if frame.tokenizer_ref)
+    uncounted = len(frames) - len(counted)
+    missing = f", {_count(uncounted, 'frame')} uncounted" if uncounted else ""
+    return f" ({_count(sum(counted), 'token')} of {ref}{missing})"
 
 
 def _count(number: int, noun: str) -> str:

@@ -355,10 +355,7 @@ class _Packer:
         )
 
     def _weight(self, piece: Piece) -> int:
-        """What a piece takes of the budget; uncounted content as many model tokens as bytes, there are never more."""
-        if self._counter is None:
-            return piece.cost
-        return max(piece.cost, len(piece.content.encode("utf-8")) if piece.tokens is None else piece.tokens)
+        return weight(piece.cost, piece.content, piece.tokens, self._counter is not None)
 
     def widen(self) -> None:
         """Spends what is left on the cut pieces, by and by: whole where it fits, else more blocks."""
@@ -413,6 +410,14 @@ class _Packer:
         """The paths known to hold the whole file again: where a piece grows, it still stands there."""
         known = {path for piece in pieces for path in piece.same if self._same_bytes(path, piece.path)}
         return tuple(sorted(known))
+
+
+def weight(cost: int, content: str, tokens: int | None, counting: bool) -> int:
+    """What content takes of a budget: its B3 cost and, where those are counted, its model tokens.
+
+    Uncounted content has as many of them as bytes: there are never more.
+    """
+    return max(cost, len(content.encode("utf-8")) if tokens is None else tokens) if counting else cost
 
 
 def _also(piece: Piece, path: Path) -> Piece:

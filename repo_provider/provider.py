@@ -13,6 +13,7 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,6 +44,9 @@ from repo_provider.repository import Missing, Repository
 from repo_provider.settings import Settings, store_outside
 from repo_provider.store import Store
 from repo_provider.workers import Workers
+
+if TYPE_CHECKING:
+    from repo_provider.tokens import Counts
 
 OUTLINED = 40
 """Files of the shortlist that are parsed: those that may end up in the answer."""
@@ -111,6 +115,11 @@ class Provider:
         self.workers = Workers(settings.workers)
         self.history = History(self.repository, self.store)
         self.corpus = Corpus(self.repository, self.store, self.workers)
+        self._counts: Counts | None = None
+        if settings.tokenizer is not None:
+            from repo_provider.tokens import Counts, tokenizer  # tiktoken, for those who count with it
+
+            self._counts = Counts(tokenizer(settings.tokenizer, settings.tokenizers))
         self._recent, self._reading = threading.Lock(), threading.Lock()
         self._working: Snapshot | None = None
         self._said_before: list[tuple[Messages, Touches]] = []
@@ -124,6 +133,8 @@ class Provider:
 
     def warm(self) -> None:
         """Prepare for the first question: the index of what is served now, then the outlines of all of it."""
+        if self._counts is not None:
+            threading.Thread(target=self._counts.tokenizer.warm, daemon=True).start()
         self._fill(self.now(), None)
 
     def _fill(self, snapshot: Snapshot, report: Report | None) -> None:
@@ -228,7 +239,7 @@ class Provider:
         survey, messages = self._surveyed(plan, snapshot, deadline, cut, report)
         hits, texts, outlines = self._hits(plan, survey, paths, deadline, cut)
         derived = self._episodes(plan, snapshot, messages, hits, paths)
-        selection = self._selected(plan, hits, texts, outlines, derived)
+        selection = self._selected(plan, snapshot, hits, texts, outlines, derived)
         built = self._built(selection.pieces, snapshot, texts, deadline, cut)
         parts = [ranking.worth(piece.hit.parts) for piece in selection.pieces] + [{} for _ in derived]
         answer = sorted(zip((*built, *derived), parts, strict=True), key=lambda shown: -shown[0].score)
@@ -241,6 +252,7 @@ class Provider:
     def _selected(
         self,
         plan: Plan,
+        snapshot: Snapshot,
         hits: Sequence[Hit],
         texts: Mapping[Path, Text],
         outlines: Mapping[Path, Outline],
@@ -248,10 +260,15 @@ class Provider:
     ) -> frames.Selection:
         """The regions that fit beside the frames there are already."""
         hits = [hit for hit in hits if hit.kind in plan.kinds]
-        max_tokens = plan.max_tokens - sum(frame.token_cost for frame in derived)
+        counts = self._counts
         try:
             return frames.select(
-                hits, texts, max_frames=plan.max_frames - len(derived), max_tokens=max_tokens, outlines=outlines
+                hits,
+                texts,
+                max_frames=plan.max_frames - len(derived),
+                max_tokens=plan.max_tokens - sum(map(self._weight, derived)),
+                outlines=outlines,
+                counter=None if counts is None else counts.of(lambda path: snapshot.entries[path].blob),
             )
         except BudgetUnsatisfiable:
             if derived:
@@ -279,9 +296,9 @@ class Provider:
             if len(found) == most or (paths is not None and not any(map(paths.matches, message.paths))):
                 continue
             frame = self._episode(plan, snapshot, messages, episode, budget)
-            if frame is not None and frame.token_cost <= budget:
+            if frame is not None and self._weight(frame) <= budget:
                 found.append(frame)
-                budget -= frame.token_cost
+                budget -= self._weight(frame)
         return found
 
     def _episode(
@@ -297,7 +314,7 @@ class Provider:
         shown = commit.id.hex()[:10]
         previous = messages.previous(commit.id, message.paths)
         follows = () if previous is None else (_follows(messages, previous),)
-        return frames.derived(
+        return self._derived(
             frames.FrameName("episode", episode=commit.id, hunks=hunks, commit=snapshot.commit),
             episodes.tell(commit, hunks),
             title=commit.subject or shown,
@@ -308,6 +325,19 @@ class Provider:
             window=(messages.opens[commit.id], None),
             relations=(*self._touched(message.paths), *follows),
         )
+
+    def _derived(self, name: frames.FrameName, content: str, **members: Any) -> ContextFrame:
+        """A derived frame with its model tokens, where they are counted and could be."""
+        tokens = None if self._counts is None else self._counts.tokenizer.count(content)
+        return frames.derived(name, content, tokens=tokens, tokenizer=self._tokenizer_ref, **members)
+
+    @property
+    def _tokenizer_ref(self) -> str | None:
+        return None if self._counts is None else self._counts.tokenizer.ref
+
+    def _weight(self, frame: ContextFrame) -> int:
+        """What a frame takes of the budget."""
+        return frames.weight(frame.token_cost, frame.content, frame.canonical_token_cost, self._counts is not None)
 
     def _touched(self, paths: Sequence[Path]) -> Iterator[Relation]:
         root = self.repository.root
@@ -367,6 +397,7 @@ class Provider:
                 blob=_committed_blob(snapshot, piece.path),
                 window=(window.opens, window.closes),
                 current=self._today(piece.path, snapshot, deadline, cut),
+                tokenizer=self._tokenizer_ref,
             )
             for piece, window in zip(pieces, windows.windows, strict=True)
         )
@@ -603,6 +634,7 @@ class Provider:
             "languages": _spoken(survey),
             "history": self._history_status(head),
             "store": self._store_status(),
+            "budget": self._budget_status(survey),
             "notes": [*self.settings.notes, *self.repository.notes()],
         }
         if languages:
@@ -626,6 +658,21 @@ class Provider:
             "history_truncated": line.cut,
             "dated_ahead": [f"{commit.hex()} hides {hidden} later commits" for commit, hidden in line.ahead()[:10]],
         }
+
+    def _budget_status(self, survey: Survey) -> object:
+        """What a token is here, and which counts are estimates."""
+        if self._counts is None:
+            return "a token is four bytes, an estimate; --budget-tokenizer counts those of a model"
+        tokens, estimated = 0, []
+        for path in survey.view.paths:
+            text = self.corpus.text(survey.snapshot, path)
+            content = "" if text is None else text.content(Span(0, len(text.data)))[0]
+            counted = self._counts.tokenizer.count(content)
+            if counted is None:
+                estimated.append(path)
+            tokens += len(content.encode()) if counted is None else counted
+        told: dict[str, object] = {"tokenizer": self._tokenizer_ref, "tokens": tokens}
+        return told | ({"estimated": f"{_examples(estimated)}: a token a byte"} if estimated else {})
 
     def _store_status(self) -> dict[str, object]:
         facts = self.store.facts()

