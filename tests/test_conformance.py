@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+import msgspec
 import pytest
 
+from repo_provider.attest import commitment, is_signed, new_key, proven_root
 from repo_provider.model import Text
-from repo_provider.protocol import parse_instant, parse_range
+from repo_provider.protocol import ContextFrame, InclusionProof, parse_instant, parse_range
 from tests.connect import checked
-from tests.repos import Made, make_repo
+from tests.repos import Content, Made, make_repo
 from tests.spec import requirement
 
 SAMPLE: dict[str, Any] = {
@@ -37,9 +39,9 @@ DIGEST = re.compile("sha256:[0-9a-f]{64}")
 class Host:
     """One spawned provider, spoken to in lock-step, past the handshake."""
 
-    def __init__(self, made: Made, home: Path) -> None:
+    def __init__(self, made: Made, home: Path, *options: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "repo_provider", "serve", "-C", str(made.path), "--deadline", "0"],
+            [sys.executable, "-m", "repo_provider", "serve", "-C", str(made.path), "--deadline", "0", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -57,7 +59,7 @@ class Host:
     def receive(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        return checked(line.rstrip(b"\n"))
+        return dict(checked(line.rstrip(b"\n")))
 
     def ask(self, envelope: dict[str, Any]) -> dict[str, Any]:
         self.send(json.dumps(envelope).encode())
@@ -87,13 +89,13 @@ class Host:
 
 @pytest.fixture(scope="module")
 def made() -> Made:
-    files = {
+    files: dict[str | bytes, Content] = {
         "src/probe.py": '"""A conformance probe."""\n\n\ndef probe(frames):\n    """Return the most relevant."""\n'
         "    return sorted(frames)\n",
         "src/runner.py": "from probe import probe\n\n\ndef run():\n    return probe([])\n",
         "README.md": "# Conformance\n\nThe probe returns relevant frames.\n",
     }
-    return make_repo([("2026-06-01", files), ("2026-09-01", {"src/probe.py": files["src/probe.py"] + "\n# later\n"})])
+    return make_repo([("2026-06-01", files), ("2026-09-01", {"src/probe.py": f"{files['src/probe.py']}\n# later\n"})])
 
 
 @pytest.fixture(scope="module")
@@ -225,3 +227,31 @@ def test_check_13_correlation(made: Made, tmp_path: Path) -> None:
 def test_check_14_attestation(host: Host) -> None:
     assert "attester_keys" not in host.ack
     assert not {"frame_attestations", "result_attestation"} & set(host.query())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no file modes here")
+@requirement("attest-keys", "F11", "F13", "key-limits")
+def test_check_14_attestation_with_keys(made: Made, tmp_path: Path) -> None:
+    """Over the pipe and by the published construction, apart from `verify_result`."""
+    new_key(str(tmp_path / "key.json"))
+    host = Host(made, tmp_path, "--sign", str(tmp_path / "key.json"), "--sign-each")
+    (key,) = host.ack["attester_keys"]
+    assert ("ed25519", True) == (key["algorithm"], 0 < len(key["key_id"].encode()) <= 128)
+    result = host.query()
+    served = {frame["id"]: msgspec.convert(frame, ContextFrame) for frame in result["frames"]}
+    assert len(served) == len(result["frame_attestations"]) > 1
+    root = result["result_attestation"]
+    for entry in result["frame_attestations"]:
+        frame = served.pop(entry["frame"]["frame_id"])
+        assert (host.ack["provider"]["name"], frame.content_digest) == (
+            entry["frame"]["provider_id"],
+            entry["frame"]["content_digest"],
+        )
+        own, signed = commitment("repo-provider", frame), entry["attestation"]
+        proof = msgspec.convert(entry["inclusion_proof"], InclusionProof)
+        for evidence, leads_to in ((signed, own), (root, proven_root(own, proof))):
+            assert leads_to is not None
+            assert (key["key_id"], f"sha256:{leads_to.hex()}") == (evidence["key_id"], evidence["signed_commitment"])
+            assert is_signed(bytes.fromhex(key["public_key"]), leads_to, bytes.fromhex(evidence["signature"]))
+    assert {"valid"} == set(host.verify(result["frames"]))
+    host.close()
