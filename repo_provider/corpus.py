@@ -72,6 +72,10 @@ class Survey(Struct, frozen=True):
         """Whether a file is text for people rather than code."""
         return files.languages()[self.facts[path].language].prose
 
+    def serves(self, path: Path) -> bool:
+        """Whether a path is a text that is searched and shown."""
+        return path in self.facts and not self.facts[path].unserved
+
 
 class Outlined(Struct, frozen=True):
     """Outlines of files. `late` were not reached in time; `lost` cost their worker its life."""

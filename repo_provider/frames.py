@@ -535,7 +535,7 @@ def build(
         valid_to=format_instant(window[1]),
         provenance=links,
         citation_label=_citation(piece.path, lines, inside, origin.commit),
-        relations=(*_elsewhere(origin, current, piece.same if same is None else same), *relations),
+        relations=(*elsewhere(origin, current, piece.same if same is None else same), *relations),
     )
 
 
@@ -551,7 +551,7 @@ def _links(piece: Piece, text: Text, origin: Origin, blob: BlobId | None) -> tup
     return tuple(links)
 
 
-def _elsewhere(origin: Origin, current: Path | None, same: Sequence[Path]) -> Iterator[Relation]:
+def elsewhere(origin: Origin, current: Path | None, same: Sequence[Path] = ()) -> Iterator[Relation]:
     """Where today's working tree has this file, and the same bytes again."""
     if origin.root is None:
         return

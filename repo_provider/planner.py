@@ -49,6 +49,7 @@ def plan(query: ContextQuery, *, roots: Sequence[str] = ()) -> Plan:
         kinds=tuple(kind for kind in KINDS if not query.kinds or kind in query.kinds),
         mixed=not query.kinds,
         history=any(_HISTORY.search(text) for text, _ in texts),
+        structure=any(_STRUCTURE.search(text) for text, _ in texts if len(text) <= SHORT),
         anchors=anchors,
         as_of=None if query.as_of is None else parse_instant(query.as_of),
         max_frames=query.max_frames,
@@ -208,6 +209,15 @@ def _phrases(text: str) -> Iterator[bytes]:
 
 
 _HISTORY = re.compile(r"\b(?:why|when|who|whose|since|introduced|history|blame|commit|regress\w*|changelog)\b", re.I)
+_STRUCTURE = re.compile(
+    r"\b(?:structure|outline|overview|layout|contents?) of\b"
+    r"|\bwhat(?:['\u2019]s| is| are)?(?: all)? (?:in|inside|defined (?:in|by)|imported by|exported by)\b"
+    r"|\bwhat (?:does|do) \S+ (?:define|declare|export|import|contain|hold)\b"
+    r"|\b(?:list|show)(?: me)?(?: all)?(?: the)? (?:functions|class(?:es)?|methods|definitions|types|symbols|imports)"
+    r" (?:in|of)\b",
+    re.I,
+)
+SHORT = 300  # characters up to which a text may ask for nothing but a file's outline
 _TRAITS = {
     "test": "test tests testing tested fixture fixtures",
     "example": "example examples sample samples demo demos",

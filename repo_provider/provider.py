@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from repo_provider import episodes, frames, planner, ranking, syntax
+from repo_provider import episodes, files, frames, graph, planner, ranking, syntax
 from repo_provider.commits import Messages, subject
 from repo_provider.corpus import Corpus, Report, Survey, Touches
 from repo_provider.errors import BadRequest, BudgetUnsatisfiable, Unavailable, UnsupportedKind
@@ -26,6 +26,7 @@ from repo_provider.globs import PathFilter
 from repo_provider.history import History, Late
 from repo_provider.model import Anchor, BlobId, CommitId, Hit, Outline, Path, Plan, Snapshot, Span, Text
 from repo_provider.protocol import (
+    KINDS,
     ContextFrame,
     ContextQuery,
     ContextQueryResult,
@@ -54,6 +55,11 @@ COUNTING = 0.6
 """Of the time a query has: what counting words may take before the files counted so far have to do."""
 EXPLAINING = 0.3
 """Of the time left then: what reading commit messages may take."""
+HOPPED = 4
+"""Anchors whose surroundings are looked at."""
+_MINOR = frozenset(("test", "example", "bench", "docs", "vendored", "generated", "lockfile"))
+"""Traits of files that only repeat names."""
+_RELATIONS_LATE = "files were not parsed in time: relations were left out"
 
 
 class Basis(Struct, frozen=True):
@@ -237,12 +243,19 @@ class Provider:
             return ContextQueryResult((), truncated=False), ()
         plan = self._anchored(plan, snapshot, deadline, cut)
         survey, messages = self._surveyed(plan, snapshot, deadline, cut, report)
-        hits, texts, outlines = self._hits(plan, survey, paths, deadline, cut)
-        derived = self._episodes(plan, snapshot, messages, hits, paths)
+        near = self._near(plan, survey, messages, deadline, cut)
+        hits, texts, outlines = self._hits(plan, survey, near, paths, deadline, cut)
+        told = self._told(plan, survey, hits, texts, outlines)
+        derived = [*(frame for _, frame in told), *self._episodes(plan, snapshot, messages, hits, paths)]
         selection = self._selected(plan, snapshot, hits, texts, outlines, derived)
         built = self._built(selection.pieces, snapshot, texts, deadline, cut)
-        parts = [ranking.worth(piece.hit.parts) for piece in selection.pieces] + [{} for _ in derived]
-        answer = sorted(zip((*built, *derived), parts, strict=True), key=lambda shown: -shown[0].score)
+        summaries, others = self._dated(told, snapshot, texts, deadline, cut), derived[len(told) :]
+        places = [(path, Span(0, len(texts[path].data)), False) for path, _ in told]
+        places += [(piece.path, piece.span, piece.hit.kind == "doc") for piece in selection.pieces]
+        related = self._related(plan, (*summaries, *built), places, survey, texts, outlines, deadline, cut)
+        parts: list[Mapping[str, float]] = [{} for _ in told]
+        parts += [ranking.worth(piece.hit.parts) for piece in selection.pieces] + [{} for _ in others]
+        answer = sorted(zip((*related, *others), parts, strict=True), key=lambda shown: -shown[0].score)
         if cut.reasons:
             self._log(f"cut answer: {'; '.join(cut.reasons)}")
         truncated, dropped = (True, None) if cut.reasons else (selection.truncated, selection.dropped or None)
@@ -359,11 +372,23 @@ class Provider:
         return survey, messages
 
     def _hits(
-        self, plan: Plan, survey: Survey, paths: PathFilter | None, deadline: float | None, cut: _Cut
+        self,
+        plan: Plan,
+        survey: Survey,
+        near: Mapping[Path, float],
+        paths: PathFilter | None,
+        deadline: float | None,
+        cut: _Cut,
     ) -> tuple[list[Hit], dict[Path, Text], Mapping[Path, Outline]]:
+        if "graph" in plan.kinds:  # whatever is found in a file speaks for the whole of it
+            plan = replace(plan, kinds=KINDS)
         matches = survey.view.match(plan.terms)
         shortlist = ranking.candidates(
-            plan, matches, lambda path: survey.facts[path].traits, accepts=_accepts(plan, survey, paths)
+            plan,
+            matches,
+            lambda path: survey.facts[path].traits,
+            accepts=_accepts(plan, survey, paths),
+            neighbours=near,
         )
         texts = self.corpus.texts(survey.snapshot, (candidate.path for candidate in shortlist))
         parsed = {one.path: texts[one.path] for one in shortlist[:OUTLINED] if one.path in texts}
@@ -401,6 +426,177 @@ class Provider:
             )
             for piece, window in zip(pieces, windows.windows, strict=True)
         )
+
+    # --- the graph
+
+    def _told(
+        self,
+        plan: Plan,
+        survey: Survey,
+        hits: Sequence[Hit],
+        texts: Mapping[Path, Text],
+        outlines: Mapping[Path, Outline],
+    ) -> list[tuple[Path, ContextFrame]]:
+        """Outlines of whole files as prose: of the best ones where they are asked for, of one where that answers."""
+        if "graph" not in plan.kinds or (plan.mixed and not plan.structure):
+            return []
+        alone = plan.kinds == ("graph",)
+        most = plan.max_frames if alone else 1 if plan.mixed else max(1, plan.max_frames // 2)
+        budget = plan.max_tokens if alone else plan.max_tokens // 2
+        scores: dict[Path, float] = {}
+        for hit in hits:
+            scores.setdefault(hit.path, hit.score)
+        found: dict[Digest | None, tuple[Path, ContextFrame]] = {}
+        for path, score in scores.items():
+            outline = outlines.get(path)
+            if len(found) < most and outline is not None and (outline.definitions or outline.imports):
+                frame = self._summary(path, texts[path], outline, survey.snapshot, score)
+                if self._weight(frame) <= budget and frame.content_digest not in found:
+                    found[frame.content_digest] = path, frame
+                    budget -= self._weight(frame)
+        return list(found.values())
+
+    def _summary(self, path: Path, text: Text, outline: Outline, snapshot: Snapshot, score: float) -> ContextFrame:
+        """A file's outline; its first link cites the file's bytes as they were read."""
+        root, cited = self.repository.root, digest(text.raw)
+        commit, blob = snapshot.commit or snapshot.head_commit, _committed_blob(snapshot, path)
+        links = []
+        if snapshot.commit is None and root is not None:
+            links.append(Provenance("derivation", file_uri(root, path), digest=cited, method="outline"))
+        if commit is not None and blob is not None:
+            kind, uri = "git" if links else "derivation", frames.swhid(blob, commit, path)
+            links.append(Provenance(kind, uri, digest=cited, method=None if links else "outline"))
+        return self._derived(
+            frames.FrameName("graph", path, commit=snapshot.commit),
+            _told(text, outline),
+            title=f"Outline of {_shown(path)}",
+            label=f"{_shown(path)} (outline)" + (f" @{snapshot.commit.hex()[:10]}" if snapshot.commit else ""),
+            score=score,
+            links=links,
+            uri=links[0].uri,
+        )
+
+    def _dated(
+        self,
+        told: Sequence[tuple[Path, ContextFrame]],
+        snapshot: Snapshot,
+        texts: Mapping[Path, Text],
+        deadline: float | None,
+        cut: _Cut,
+    ) -> list[ContextFrame]:
+        """Summaries with the window in which the whole file was as it is, and where an old one is today."""
+        if not told:
+            return []
+        origin = frames.Origin(self.repository.root, snapshot.commit, snapshot.head_commit)
+        windows = self.history.windows([(path, texts[path].data) for path, _ in told], snapshot, deadline)
+        if not windows.complete:
+            cut("history was not read in time: windows are those of the commit")
+        return [
+            replace(
+                frame,
+                valid_from=format_instant(window.opens),
+                valid_to=format_instant(window.closes),
+                relations=tuple(frames.elsewhere(origin, self._today(path, snapshot, deadline, cut))),
+            )
+            for (path, frame), window in zip(told, windows.windows, strict=True)
+        ]
+
+    def _graph(self, plan: Plan, survey: Survey) -> graph.Graph:
+        return graph.Graph(
+            self.corpus.modules(survey.snapshot),
+            survey.view.defining,
+            lambda path: survey.facts[path].language if path in survey.facts else files.PLAIN,
+            lambda path: path in survey.facts and not _MINOR.isdisjoint(survey.facts[path].traits),
+            frozenset((anchor.path, anchor.name or "") for anchor in plan.anchors),
+        )
+
+    def _related(
+        self,
+        plan: Plan,
+        shown: Sequence[ContextFrame],
+        places: Sequence[tuple[Path, Span, bool]],
+        survey: Survey,
+        texts: Mapping[Path, Text],
+        outlines: Mapping[Path, Outline],
+        deadline: float | None,
+        cut: _Cut,
+    ) -> list[ContextFrame]:
+        """Frames with what they define, call, import, mention; without any of it where there is no time for all."""
+        known = {**outlines}
+        known |= self._read_for(
+            {path: texts[path] for path, _, _ in places if path not in known}, survey, deadline, cut
+        )
+        if _RELATIONS_LATE in cut.reasons:
+            return list(shown)
+        found = self._graph(plan, survey)
+        drafts = found.drafts([graph.Region(path, known[path], span, texts[path], doc) for path, span, doc in places])
+        asked = self.corpus.texts(survey.snapshot, filter(survey.serves, found.opened(drafts, known)))
+        known |= self._read_for(asked, survey, deadline, cut)
+        if _RELATIONS_LATE in cut.reasons:
+            return list(shown)
+        today: dict[Path, Path | None] = {}
+        return [
+            replace(
+                frame,
+                relations=(
+                    *frame.relations,
+                    *self._relations(found.edges(draft, known), survey.snapshot, today, deadline, cut),
+                ),
+            )
+            for frame, draft in zip(shown, drafts, strict=True)
+        ]
+
+    def _read_for(
+        self, texts: Mapping[Path, Text], survey: Survey, deadline: float | None, cut: _Cut
+    ) -> Mapping[Path, Outline]:
+        """Outlines of a few more files, for what they say of others."""
+        if not texts:
+            return {}
+        outlined = self.corpus.outlines(texts, survey.facts, deadline)
+        if outlined.late:
+            cut(_RELATIONS_LATE)
+        elif outlined.lost:
+            cut(f"the parser was stopped over {_shown(outlined.lost[0])}")
+        return outlined.outlines
+
+    def _relations(
+        self,
+        edges: Sequence[graph.Edge],
+        snapshot: Snapshot,
+        today: dict[Path, Path | None],
+        deadline: float | None,
+        cut: _Cut,
+    ) -> Iterator[Relation]:
+        """Edges as the wire knows them: definitions by the snapshot's path, files by today's."""
+        root = self.repository.root
+        for edge in edges:
+            if edge.name:
+                yield Relation(
+                    edge.rel, graph.symbol_uri(edge), f"{frames.printable(edge.name)} in {_shown(edge.path)}"
+                )
+            elif root is not None:
+                if edge.path not in today:
+                    known = snapshot.commit is None
+                    today[edge.path] = edge.path if known else self._today(edge.path, snapshot, deadline, cut)
+                if (current := today[edge.path]) is not None:
+                    yield Relation(edge.rel, file_uri(root, current), _shown(current))
+
+    def _near(
+        self, plan: Plan, survey: Survey, messages: Messages, deadline: float | None, cut: _Cut
+    ) -> Mapping[Path, float]:
+        """The files around what the host has at hand, and how near each is."""
+        anchors = [anchor for anchor in plan.anchors if survey.serves(anchor.path)][:HOPPED]
+        if not anchors:
+            return {}
+        texts = self.corpus.texts(survey.snapshot, [anchor.path for anchor in anchors])
+        outlines = self._read_for(texts, survey, deadline, cut)
+        found, near = self._graph(plan, survey), dict[Path, float]()
+        for anchor in anchors:
+            if anchor.path in outlines:
+                together = dict(messages.changed_together(anchor.path))
+                hops = found.hops(anchor, outlines[anchor.path], texts[anchor.path], survey.view.using, together)
+                near |= {path: max(nearness, near.get(path, 0.0)) for path, nearness in hops.items()}
+        return near
 
     def _today(self, path: Path, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> Path | None:
         """What an as-of file is called today; None where it is gone, or for the working tree itself."""
@@ -710,12 +906,12 @@ class _Resolver:
         return self._provider.corpus.outline(path, text)
 
     def derived(self, name: frames.FrameName) -> Digest | frames.Missing:
-        """An episode stands as long as its commit is reachable from what is served."""
+        """An episode stands as long as its commit is reachable from what is served, a summary as long as its file."""
         snapshot = self.snapshot(name.commit)
         if not isinstance(snapshot, Snapshot):
             return snapshot
         if name.episode is None:
-            return "unknown"
+            return self._summary(name)
         tip = snapshot.commit or snapshot.head_commit
         if tip is None or not self._provider.history.reaches(tip, name.episode):
             return "gone"
@@ -726,6 +922,12 @@ class _Resolver:
         if not set(name.hunks) <= {hunk.ordinal for hunk in commit.hunks}:
             return "gone"
         return digest(episodes.tell(commit, name.hunks).encode())
+
+    def _summary(self, name: frames.FrameName) -> Digest | frames.Missing:
+        text, outline = self.text(name.path, name.commit), self.outline(name.path, name.commit)
+        if not isinstance(text, Text):
+            return text
+        return "unknown" if outline is None else digest(_told(text, outline).encode())
 
     def snapshot(self, commit: CommitId | None) -> Snapshot | frames.Missing:
         if commit not in self._snapshots:
@@ -808,6 +1010,10 @@ def _first_lines(text: Text, span: Span, max_tokens: int) -> Span:
 
 def _upto(text: Text, span: Span, line: int) -> Span:
     return Span(span.start, text.starts[line] if line < text.line_count else span.end)
+
+
+def _told(text: Text, outline: Outline) -> str:
+    return graph.tell(text, outline, files.languages()[outline.language].title)
 
 
 def _shown(path: Path) -> str:
