@@ -87,15 +87,23 @@ class Host:
         self.process.communicate()
 
 
+PROBE = '''"""A conformance probe."""
+
+
+def probe(frames):
+    """Return the most relevant."""
+    return sorted(frames)
+'''
+
+
 @pytest.fixture(scope="module")
 def made() -> Made:
     files: dict[str | bytes, Content] = {
-        "src/probe.py": '"""A conformance probe."""\n\n\ndef probe(frames):\n    """Return the most relevant."""\n'
-        "    return sorted(frames)\n",
+        "src/probe.py": PROBE,
         "src/runner.py": "from probe import probe\n\n\ndef run():\n    return probe([])\n",
         "README.md": "# Conformance\n\nThe probe returns relevant frames.\n",
     }
-    return make_repo([("2026-06-01", files), ("2026-09-01", {"src/probe.py": f"{files['src/probe.py']}\n# later\n"})])
+    return make_repo([("2026-06-01", files), ("2026-09-01", {"src/probe.py": PROBE + "\n# later\n"})])
 
 
 @pytest.fixture(scope="module")

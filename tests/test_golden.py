@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.connect import FAKE, ROOT, Connection, InProcess, OverStdio, Served, encode, repository
-from tests.repos import make_repo
+from tests.repos import Files, make_repo
 from tests.spec import requirement
 
 SESSIONS = ROOT / "fixtures" / "sessions"
@@ -30,8 +30,8 @@ HELD: dict[str, Callable[[Served], Connection]] = {"in_process": InProcess, "std
 def made() -> Path:
     retry = "def retry_delay(attempt):\n    return %s\n"
     readme = "# Client\n\n## Retries\n\nThe delay between two attempts doubles each time.\n"
-    commits = [("2026-01-01", {"src/retry.py": retry % "1.0", "README.md": readme})]
-    return make_repo([*commits, ("2026-03-01", {"src/retry.py": retry % "2.0**attempt"})]).path
+    first: Files = {"src/retry.py": retry % "1.0", "README.md": readme}
+    return make_repo([("2026-01-01", first), ("2026-03-01", {"src/retry.py": retry % "2.0**attempt"})]).path
 
 
 PROVIDERS: dict[str, Callable[[], tuple[Served, bytes]]] = {
