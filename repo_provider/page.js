@@ -256,7 +256,7 @@ async function readTimeline() {
 
 function across(instant) {
   const first = commits[0].time, last = commits.at(-1).time;
-  const share = last > first ? (Date.parse(instant) - first) / (last - first) : 1;
+  const share = last > first ? (Date.parse(instant) - first) / (last - first) || 0 : 1;
   return share > 1 && live ? 1 - (1 - edge) / 2 : Math.min(1, Math.max(0, share)) * edge;
 }
 
@@ -304,7 +304,7 @@ function drawTime() {
   $("when").textContent = asOf === null ? (live ? "Now, as the working tree stands" : "Now") : `As of ${minute(asOf)}`;
   $("commit").textContent = asOf === null ? "" : shown(commit ? `${commit.commit.slice(0, 10)} ${commit.subject}` : "before the first commit");
   $("now").hidden = asOf === null;
-  $("date").value = asOf === null ? "" : day(asOf);
+  $("date").value = Number.isNaN(Date.parse(asOf ?? "")) ? "" : day(asOf);
   $("date").min = day(commits[0].at);
   $("time").style.setProperty("--at", asOf === null ? 1 : across(asOf));
   slider.setAttribute("aria-valuemin", 0);
@@ -759,7 +759,7 @@ const KEYS = {
   "?": () => $("keys").showModal(),
 };
 document.addEventListener("keydown", (event) => {
-  const writing = event.target.closest("input, textarea, dialog");
+  const writing = event.target.closest("input, textarea") || document.querySelector("dialog[open]");
   if (writing || event.ctrlKey || event.metaKey || event.altKey || !Object.hasOwn(KEYS, event.key)) return;
   event.preventDefault();
   KEYS[event.key]();
