@@ -457,7 +457,7 @@ class _File:
         )
 
     def _densest(self, cell: int) -> Span:
-        """The whole lines of a block that hold the question's words."""
+        """The whole lines of a block that hold the question's words, and enough lines around them to be understood."""
         start, end = cell * self.cell, min((cell + 2) * self.cell, len(self.text.data))
         places = [
             at
@@ -469,13 +469,19 @@ class _File:
         elif places:  # a large file's block is itself cut to where the words crowd
             middle = start + sorted(places)[len(places) // 2]
             start, end = max(start, middle - CELL), min(end, middle + CELL)
-        return _whole_lines(self.text.data, start, end)
+        lack = max(0, CELL - (end - start))
+        return _whole_lines(self.text.data, max(0, start - lack // 2), min(end + lack - lack // 2, len(self.text.data)))
 
     def _around(self, block: Span, core: Span | None = None) -> tuple[Span, Definition | None]:
-        """The smallest definition that holds the middle of a block or of its core, if it is small; else the block."""
+        """The smallest definition that holds the middle of a block or of its core, if it is small; else the block.
+
+        One that is much smaller than the block (a field, an alias) says too little by itself.
+        """
         start, end = (block.start, block.end) if core is None else (core.start, core.end)
         smallest = self._smallest((start + end) // 2)
-        return (block, None) if smallest is None or not _is_small(smallest) else (smallest.span, smallest)
+        if smallest is None or not _is_small(smallest) or (core is None and _length(smallest) < (end - start) // 2):
+            return block, None
+        return smallest.span, smallest
 
     def _smallest(self, at: int) -> Definition | None:
         """The smallest definition around an offset."""
@@ -491,7 +497,11 @@ SMALL = 2_400
 
 
 def _is_small(definition: Definition) -> bool:
-    return definition.span.end - definition.span.start <= SMALL
+    return _length(definition) <= SMALL
+
+
+def _length(definition: Definition) -> int:
+    return definition.span.end - definition.span.start
 
 
 def _exactness(name: Name, definition: Definition) -> float:
