@@ -709,6 +709,8 @@ class Provider:
             raise BadRequest(
                 f"{_shown(name.path)} is no file here{_similar(snapshot, name.path)}", reason="no_such_path"
             )
+        if name.kind == "graph":
+            return Reading(basis, self._summary_again(name, text, snapshot, max_tokens))
         hit = self._hit(name, text)
         span = _first_lines(text, hit.span, max_tokens)
         content, fidelity = text.content(span)
@@ -719,6 +721,15 @@ class Provider:
         lines = (text.lines(span)[1] + 1, text.lines(hit.span)[1])
         rest = frames.FrameName(hit.kind, name.path, lines=lines, commit=name.commit)
         return Reading(basis, frame, frames.format_name(rest))
+
+    def _summary_again(self, name: frames.FrameName, text: Text, snapshot: Snapshot, max_tokens: int) -> ContextFrame:
+        outline = self.corpus.outline(name.path, text)
+        if outline is None:
+            raise BadRequest(f"{_shown(name.path)} could not be parsed", reason="no_outline")
+        frame = self._summary(name.path, text, outline, snapshot, 1.0)
+        if frame.token_cost > max_tokens:
+            raise BudgetUnsatisfiable(f"the outline of {_shown(name.path)} is longer than {max_tokens} tokens")
+        return self._dated([(name.path, frame)], snapshot, {name.path: text}, None, _Cut())[0]
 
     def _named(self, place: str) -> frames.FrameName:
         """The frame that a place which is no id means."""

@@ -294,7 +294,7 @@ def declared(settings: Settings) -> tuple[ProviderInfo, Capabilities]:
     """What a host is told in the handshake; it needs no repository."""
     flow = DataFlow(reads=True, writes=False, egress=False, egress_scopes=("local-only",))  # C5, P6
     info = ProviderInfo(settings.name, __version__, flow)
-    return info, Capabilities(QueryCapability(KINDS), correlation=True, verify=True)
+    return info, Capabilities(QueryCapability(KINDS), correlation=True, graph=True, verify=True)
 
 
 def _store(typed: Typed, around: Surroundings) -> tuple[str | None, tuple[str, ...]]:
