@@ -132,7 +132,7 @@ class HistoryAsked(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class State(Struct, frozen=True, omit_defaults=True):
-    """What an answer speaks of. `instant` is the effective time of `commit`."""
+    """What an answer speaks of. `instant` is the effective time of `commit`, or what was asked for without any."""
 
     repository: str
     files: Literal["working tree", "commit", "none"]
@@ -142,7 +142,7 @@ class State(Struct, frozen=True, omit_defaults=True):
     def text(self) -> str:
         at = f"commit {self.commit[:10]} of {self.instant or 'a time before any calendar'}" if self.commit else ""
         if self.files == "none":
-            return f"{self.repository}, before its first commit"
+            return f"{self.repository} at {self.instant}, before its first commit"
         if self.files == "commit":
             return f"{self.repository} at {at}"
         return f"{self.repository}, working tree " + (f"on {at}" if at else "without any commit")
@@ -368,16 +368,19 @@ class Call:
     deadline: float | None = None
     report: Callable[[int, int, Path], None] = lambda done, total, path: None
 
-    def state(self, basis: Basis) -> State:
-        files = "working tree" if basis.working_tree else "none" if basis.commit is None else "commit"
+    def state(self, basis: Basis, asked: Instant | None = None) -> State:
+        """`asked` is the instant that the question names."""
+        if basis.commit is None and not basis.working_tree:
+            return State(self.repository, "none", instant=format_instant(asked) or "")
         commit = "" if basis.commit is None else basis.commit.hex()
-        return State(self.repository, files, commit, format_instant(basis.at) or "")  # type: ignore[arg-type]
+        at = format_instant(basis.at) or ""
+        return State(self.repository, "working tree" if basis.working_tree else "commit", commit, at)
 
 
 def search_code(provider: Provider, asked: SearchCode, call: Call) -> Found:
     at = _instant(provider, asked.as_of)
     paths = PathFilter((asked.path,), provider.roots) if asked.path else None
-    state = call.state(provider.basis(at))
+    state = call.state(provider.basis(at), at)
     room = _room(asked)
     found: Found | None = None
     while True:
