@@ -246,7 +246,8 @@ class Provider:
         near = self._near(plan, survey, messages, deadline, cut)
         hits, texts, outlines = self._hits(plan, survey, near, paths, deadline, cut)
         told = self._told(plan, survey, hits, texts, outlines)
-        derived = [*(frame for _, frame in told), *self._episodes(plan, snapshot, messages, hits, paths)]
+        derived = [frame for _, frame in told]
+        derived += self._episodes(self._less(plan, derived), snapshot, messages, hits, paths)
         selection = self._selected(plan, snapshot, hits, texts, outlines, derived)
         built = self._built(selection.pieces, snapshot, texts, deadline, cut)
         summaries, others = self._dated(told, snapshot, texts, deadline, cut), derived[len(told) :]
@@ -273,13 +274,13 @@ class Provider:
     ) -> frames.Selection:
         """The regions that fit beside the frames there are already."""
         hits = [hit for hit in hits if hit.kind in plan.kinds]
-        counts = self._counts
+        counts, left = self._counts, self._less(plan, derived)
         try:
             return frames.select(
                 hits,
                 texts,
-                max_frames=plan.max_frames - len(derived),
-                max_tokens=plan.max_tokens - sum(map(self._weight, derived)),
+                max_frames=left.max_frames,
+                max_tokens=left.max_tokens,
                 outlines=outlines,
                 counter=None if counts is None else counts.of(lambda path: snapshot.entries[path].blob),
             )
@@ -347,6 +348,11 @@ class Provider:
     @property
     def _tokenizer_ref(self) -> str | None:
         return None if self._counts is None else self._counts.tokenizer.ref
+
+    def _less(self, plan: Plan, taken: Sequence[ContextFrame]) -> Plan:
+        """The plan with the budgets that these frames leave."""
+        spent = sum(map(self._weight, taken))
+        return replace(plan, max_frames=plan.max_frames - len(taken), max_tokens=plan.max_tokens - spent)
 
     def _weight(self, frame: ContextFrame) -> int:
         """What a frame takes of the budget."""

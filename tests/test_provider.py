@@ -246,6 +246,25 @@ def test_budgets_hold_and_what_is_left_out_is_said(provider: Provider) -> None:
     assert () == ask(provider, "xyzzyqwerty", max_tokens=1).frames
 
 
+@requirement("B1", "B4")
+@pytest.mark.parametrize("kinds", [(), ("graph", "episode"), ("graph", "episode", "snippet")])
+def test_budgets_hold_where_outlines_episodes_and_code_share_them(
+    made: Made, provider: Provider, kinds: tuple[str, ...]
+) -> None:
+    made.commit("2026-04-01", {"notes.txt": "retry\n"}, message="Why the retry policy was added")
+    seen: set[str] = set()
+    for max_frames, max_tokens in ((1, 9_000), (2, 9_000), (3, 9_000), (20, 120), (20, 300)):
+        goal = "why was the retry policy added, and the outline of retry.py"
+        try:
+            result = ask(provider, goal, kinds=kinds, max_frames=max_frames, max_tokens=max_tokens)
+        except BudgetUnsatisfiable:
+            continue
+        assert max_frames >= len(result.frames)
+        assert max_tokens >= sum(frame.token_cost for frame in result.frames)
+        seen |= {frame.kind for frame in result.frames}
+    assert {"graph", "episode"} <= seen
+
+
 def test_kinds_are_a_filter(provider: Provider) -> None:
     for kind in ("snippet", "symbol", "doc"):
         assert {kind} == {frame.kind for frame in ask(provider, "retry policy", kinds=(kind,)).frames}
