@@ -174,7 +174,9 @@ class History:
         known = self._lines.get(tip)
         if known is None:
             known = self._known_line(tip) or self._read_line(tip, deadline)
+        with self._lock:
             self._lines[tip] = known
+            self._lines.move_to_end(tip)
             while len(self._lines) > 4:
                 self._lines.popitem(last=False)
         return known
@@ -427,7 +429,7 @@ class History:
             return Messages()
         known = self._messages.get((tip, limit))
         if known is None:
-            line = self.line(tip, deadline)
+            line = self.line(snapshot.head_commit or tip, deadline)
             walked, chosen = self._newest(tip, limit, deadline)
             found = self._read_messages(chosen, deadline)
             known = Messages(tuple(renamed_forward(found)), self._landed(line, walked, chosen))

@@ -247,7 +247,7 @@ class Repository:
                 if name is not None:
                     found = _peel(objects.repository, objects.repository.lookup_reference(name).resolve())
                 elif _HEX.fullmatch(revision):
-                    found = _commit_of(objects.repository.get(revision.lower()))
+                    found = _commit_of(objects.repository, str(objects.repository.expand_id(revision.lower())))
         if found is None:
             raise BadRequest(
                 f"{_shown(revision)} names no commit here: give a branch, a tag, a full ref name "
@@ -660,14 +660,19 @@ def _ref_name(repository: pygit2.Repository, revision: str) -> str | None:
 
 
 def _peel(repository: pygit2.Repository, reference: pygit2.Reference) -> CommitId | None:
-    return _commit_of(repository.get(reference.target))
+    return _commit_of(repository, str(reference.target))
 
 
-def _commit_of(found: pygit2.Object | None) -> CommitId | None:
-    """The commit that an object is or, being a tag, leads to."""
-    while isinstance(found, pygit2.Tag):
-        found = found.get_object()
-    return CommitId(found.id.raw) if isinstance(found, pygit2.Commit) else None
+_TAGGED = re.compile(rb"object ([0-9a-f]{40})\n")
+
+
+def _commit_of(repository: pygit2.Repository, name: str) -> CommitId | None:
+    """The commit that an object is or, being a tag, leads to. Bytes decide: libgit2 parses no odd date (fault 29)."""
+    kind, data = repository.read(name)
+    while kind == ObjectType.TAG and (tagged := _TAGGED.match(data)):
+        name = tagged[1].decode("ascii")
+        kind, data = repository.read(name)
+    return CommitId(pygit2.Oid(hex=name).raw) if kind == ObjectType.COMMIT else None
 
 
 def _shown(text: str) -> str:
