@@ -65,7 +65,7 @@ class Snapshot(Struct, frozen=True):
     sparse: Mapping[Path, BlobId] = {}
 
 
-class Span(Struct, frozen=True, order=True):
+class Span(Struct, frozen=True, order=True, gc=False):
     """Half-open byte range [start, end) of whole lines."""
 
     start: int
@@ -174,7 +174,7 @@ def _transcoded(raw: bytes) -> bytes:
 # --- syntax (level two) ----------------------------------------------------------------------------------------
 
 
-class Definition(Struct, frozen=True, array_like=True):
+class Definition(Struct, frozen=True, array_like=True, gc=False):
     """A named piece of a file: a function, class, type, constant, section, ...
 
     `span` covers whole lines from the first decorator, attribute or attached doc comment to the end of the body;
@@ -194,7 +194,7 @@ class Definition(Struct, frozen=True, array_like=True):
     test: bool = False
 
 
-class Reference(Struct, frozen=True, array_like=True):
+class Reference(Struct, frozen=True, array_like=True, gc=False):
     """A place that uses a name. `kind` is `call`, `inherit`, `type` or `name`; `scope` the definition around it or -1.
 
     `qualifier` is the text before the name (`os.path` in `os.path.join(...)`), "" where there is none.
@@ -207,7 +207,7 @@ class Reference(Struct, frozen=True, array_like=True):
     qualifier: str = ""
 
 
-class Import(Struct, frozen=True, array_like=True):
+class Import(Struct, frozen=True, array_like=True, gc=False):
     """One import as written: `module` is the text that names where from, `names` (name, local alias) pairs."""
 
     module: str

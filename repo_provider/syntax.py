@@ -327,7 +327,7 @@ _KINDS = ("inherit", "call", "type", "name")
 _SIMPLE = re.compile(rb"[\w.:$@>?!-]+")
 
 
-class _Found(Struct):
+class _Found(Struct, gc=False):
     """A definition or container in the making. `rank` is the place of its pattern: where two read one node, the
     later one knows better."""
 
@@ -484,9 +484,6 @@ class _Reading:
         line = self.line(max(0, end - 1)) + 1
         return self.starts[line] if line < len(self.starts) else len(self.data)
 
-    def opens_line(self, offset: int) -> bool:
-        return not self.data[self.line_start(offset) : offset].strip()
-
     def text(self, node: tree_sitter.Node) -> bytes:
         return self.data[node.start_byte : node.end_byte]
 
@@ -527,10 +524,14 @@ class _Reading:
     def attach(self, nodes: Sequence[tree_sitter.Node], comment: bool) -> None:
         for node in nodes:
             start, end = node.start_byte, node.end_byte
+            first = last = bisect_right(self.starts, start) - 1
+            if self.data[self.starts[first] : start].strip():
+                continue  # something stands before it on its line
             while end > start + 1 and self.data[end - 1] in b"\r\n":
                 end -= 1
-            if self.opens_line(start):
-                self.above[self.line(end - 1)] = (self.line(start), comment)
+            if first + 1 < len(self.starts) and end > self.starts[first + 1]:
+                last = self.line(end - 1)
+            self.above[last] = (first, comment)
 
     def define(self, captures: Captures, pattern: _Pattern) -> None:
         names = captures.get("name")
@@ -540,20 +541,19 @@ class _Reading:
         text, at, scope = self.name(name)
         if "scope" in captures:
             scope = self.scope(captures["scope"][0]) or scope
-        body, doc, end, head = (captures.get(name) for name in ("body", "doc", "end", "head"))
         made = _Found(
-            start=node.start_byte,
-            end=end[0].end_byte if end else node.end_byte,
-            kind=pattern.kind,
-            name=pattern.settings["name"].encode() if "name" in pattern.settings else text,
-            name_at=at,
-            body=body[0].start_byte if body else -1,
-            head=head[0].end_byte if head else -1,
-            doc=(doc[0].start_byte, doc[0].end_byte) if doc else None,
-            scope=scope,
-            container=pattern.role == "container",
-            rank=pattern.rank,
-            onward="onward" in pattern.settings,
+            node.start_byte,
+            (captures["end"][0] if "end" in captures else node).end_byte,
+            pattern.kind,
+            pattern.settings["name"].encode() if "name" in pattern.settings else text,
+            at,
+            captures["body"][0].start_byte if "body" in captures else -1,
+            captures["head"][0].end_byte if "head" in captures else -1,
+            (captures["doc"][0].start_byte, captures["doc"][0].end_byte) if "doc" in captures else None,
+            scope,
+            pattern.role == "container",
+            pattern.rank,
+            "onward" in pattern.settings,
         )
         if not made.name or (at not in self.found and len(self.found) >= MAX_DEFINITIONS):
             return
@@ -575,7 +575,8 @@ class _Reading:
         stripped = text.strip(b"\"'`") or text
         if cut := self.analyser.name_drop:
             stripped = cut.sub(b"", stripped) or stripped
-        return _BREAKS.sub(b" ", stripped)[:200], at + text.find(stripped), scope
+        whole = stripped if stripped.isalnum() else _BREAKS.sub(b" ", stripped)
+        return whole[:200], at + text.find(stripped), scope
 
     def scope(self, node: tree_sitter.Node) -> str:
         text = self.text(node)
@@ -720,23 +721,24 @@ class _Reading:
         first = line = self.line(found.start)
         comments: list[tuple[int, int]] = []
         # What stands above belongs to the first definition on a line.
-        while first not in self.opened and line - 1 in self.above:
-            above, comment = self.above[line - 1]
-            if comment:
-                comments.append((above, line))
-            line = above
-        self.opened.add(first)
+        if first not in self.opened:
+            self.opened.add(first)
+            while line - 1 in self.above:
+                above, comment = self.above[line - 1]
+                if comment:
+                    comments.append((above, line))
+                line = above
         start, end = self.starts[line], self.after(found.end)
         return Definition(
-            name=found.name.decode("utf-8", "replace"),
-            qualified=qualified,
-            kind=kind,
-            span=Span(start, end),
-            head=Span(start, self.head_end(found, end)),
-            name_at=found.name_at,
-            parent=around.index,
-            doc=self.doc(found, comments, first),
-            test=around.test or self.is_test(found, kind, qualified, start),
+            found.name.decode("utf-8", "replace"),
+            qualified,
+            kind,
+            Span(start, end),
+            Span(start, self.head_end(found, end)),
+            found.name_at,
+            around.index,
+            self.doc(found, comments) if found.doc or comments else None,
+            around.test or self.is_test(found, kind, qualified, start),
         )
 
     def head_end(self, found: _Found, end: int) -> int:
@@ -749,12 +751,10 @@ class _Reading:
         signature = self.data[found.start : found.body].rstrip()
         return self.after(max(found.name_at + 1, found.start + len(signature)))
 
-    def doc(self, found: _Found, comments: Sequence[tuple[int, int]], first: int) -> Span | None:
+    def doc(self, found: _Found, comments: Sequence[tuple[int, int]]) -> Span:
         """The doc string, or the run of comments nearest above the definition and what is attached to it."""
         if found.doc:
             return Span(self.line_start(found.doc[0]), self.after(found.doc[1]))
-        if not comments:
-            return None
         start, end = comments[0]
         for above, below in comments[1:]:
             if below != start:
@@ -843,7 +843,7 @@ def _merged(old: _Found, new: _Found) -> _Found:
     return wider
 
 
-class _Scope(Struct, frozen=True):
+class _Scope(Struct, frozen=True, gc=False):
     start: int
     end: int
     index: int
