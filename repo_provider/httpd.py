@@ -443,9 +443,10 @@ class _Desk:
 
     async def _timeline(self, request: Request) -> Response:
         service = self._service
+        limit = None if self._deadline is None else monotonic() + self._deadline + self._limits.overrun
         try:
             told = await self._work(
-                request, self._queries, lambda: cast(Explains, service.provider()).timeline(TIMELINE), None
+                request, self._queries, lambda: cast(Explains, service.provider()).timeline(TIMELINE), limit
             )
         except Exception as error:
             return _enveloped(Session(service).refuse(error, None).run())

@@ -155,6 +155,7 @@ function show(asked, envelope) {
   $("answer").replaceChildren(...frames.map((frame, at) => card(frame, at, envelope.explain?.[frame.id] ?? {})));
   drawSummary();
   drawLanes();
+  if (!commits.length) readTimeline().catch(fail); // there was no time for it before
 }
 
 function found({frames, truncated, dropped_estimate: dropped}) {
@@ -240,7 +241,7 @@ const minute = (instant) => `${instant.slice(0, 16).replace("T", " ")} UTC`;
 async function readTimeline() {
   const told = await call("timeline");
   if (!told.commits) return;
-  root = told.root ?? "";
+  root = (told.root ?? "").replace(/\/$/, "");
   live = told.working_tree;
   total = told.total;
   commits = told.commits.map((commit) => ({...commit, time: Date.parse(commit.at)}));
@@ -395,7 +396,7 @@ function card(frame, at, parts) {
     node("div", {class: "body"}, code(frame), node("details", {class: "why", open: wide},
       node("summary", {}, node("span", {}, "Score "), node("b", {}, frame.score.toFixed(3))),
       node("div", {class: "score"}, node("i", {style: {width: percent(frame.score)}})),
-      why.length ? node("ul", {}, why) : node("p", {}, frame.kind === "episode" ? "By its message and the files it touched." : "No parts are told."))),
+      why.length ? node("ul", {}, why) : node("p", {}, WITHOUT_PARTS[frame.kind] ?? "Nothing more is known about it."))),
     node("div", {class: "foot"},
       node("span", {class: "window", title: `${frame.valid_from ?? "open"} to ${frame.valid_to ?? "open"}`}, windowOf(frame)),
       node("span", {}, count(frame.token_cost, "token")),
@@ -407,7 +408,7 @@ function card(frame, at, parts) {
 
 /** The citation, its path with the file's name to the fore, and the name of what it shows. */
 function heading(frame) {
-  const [, path, range, name, commit] = frame.citation_label?.match(/^(\S.*?) (L\d+(?:-\d+)?)(?: \((.*)\))?(?: @([0-9a-f]+))?$/) ?? [];
+  const [, path, range, name, commit] = frame.citation_label?.match(/^(\S.*?) (L\d+(?:-\d+)?|\(outline\))(?: \((.*)\))?(?: @([0-9a-f]+))?$/) ?? [];
   if (!path) return node("h2", {}, frame.citation_label ?? frame.title);
   const folder = path.slice(0, path.lastIndexOf("/") + 1);
   return node("h2", {},
@@ -445,6 +446,10 @@ function provenance(frame) {
 
 // --- why it ranked ----------------------------------------------------------------------------------------------
 
+const WITHOUT_PARTS = {
+  episode: "By its message and the files it touched.",
+  graph: "As good as the best of what it outlines.",
+};
 const REASONS = [
   [/^(body|whole_body|share)$/, "words of the file"],
   [/^(names|names_share|whole_names|definition)$/, "names it defines"],
@@ -574,7 +579,7 @@ function coloured(frame) {
   if (frame.kind === "episode") return content.split("\n").map(diffLine);
   const lines = [[]];
   const sought = soughtWords(answered.goal);
-  for (const [kind, text] of content.length > UNCOLOURED ? [["", content]] : tokens(content, grammarOf(fileName(frame)))) {
+  for (const [kind, text] of content.length > UNCOLOURED ? [["", content]] : tokens(content, frame.kind === "graph" ? OUTLINE : grammarOf(fileName(frame)))) {
     text.split("\n").forEach((part, at) => {
       if (at) lines.push([]);
       if (!part) return;
@@ -625,6 +630,8 @@ const ONE_QUOTE = /\.(?:rs|hs|mli?|c|h|cc|cpp|hpp|cxx|go|java|kts?|swift|zig|cs|
 
 const END = "(?![^])";
 const STRING = `"""[^]*?(?:"""|${END})|\'\'\'[^]*?(?:\'\'\'|${END})|` + '"(?:\\\\.|[^"\\\\\\n])*"?|`(?:\\\\[^]|[^`\\\\])*`';
+
+const OUTLINE = /(?<title>^\p{Lu}[^:\n]*(?=:))|(?<string>``?[^`\n]+``?)|(?<comment>, lines? \d+(?:-\d+)?)/gmu;
 
 function grammarOf(name) {
   if (PROSE.test(name)) {

@@ -292,6 +292,7 @@ def test_a_real_provider_explains_and_lists_the_instants_there_are(made: Made) -
         told: Any = provider.timeline(500)
         assert (True, 3) == (told["working_tree"], told["total"])  # one commit is hidden by another of that second
         assert ["2026-01-01", "2026-02-01", "2026-03-01"] == [commit["at"][:10] for commit in told["commits"]]
+        assert (made.path.name, made.path.as_uri()) == (told["name"], told["root"].rstrip("/"))
         sampled: Any = provider.timeline(2)
         assert [told["commits"][0], told["commits"][-1]] == sampled["commits"]
         asked = ContextQuery("retry", 5, 1_000)

@@ -267,6 +267,7 @@ def test_provenance_is_told_and_leads_to_its_place(person: Person, site: Site) -
     tab.click(".links summary")
     tab.until("document.querySelector('.links[open]')")
     assert ["file", "git"] == tab.texts(".card:first-child .what")
+    assert "client.py" == tab.text(".card:first-child .links .link")
     digests = tab.evaluate("[...document.querySelectorAll('.links code')].map((code) => code.title)")
     assert all(digest.startswith("sha256:") for digest in digests)
     tab.click(".links ol .link")
