@@ -29,6 +29,8 @@ from repo_provider.settings import (
     BUDGET_OPTIONS,
     MCP_TAKES,
     OPTIONS,
+    QUERY_DEADLINE,
+    QUERY_TAKES,
     SERVE_TAKES,
     Option,
     Settings,
@@ -212,7 +214,7 @@ def mcp(**options: Any) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one `frames` envelope and nothing else.")
 @_options(BUDGET_OPTIONS)
-@_serving
+@_options(QUERY_TAKES)
 def query(
     text: tuple[str, ...],
     anchors: tuple[str, ...],
@@ -230,9 +232,10 @@ def query(
     repo-provider query "where are retries limited?" --anchor src/net.rs
     repo-provider query "retry limit" --as-of 2024-06-30 --path 'src/**' --json
     """
+    options["deadline"] = options["deadline"] or QUERY_DEADLINE
     settings = _settings(options)
     deadline = _deadline(settings)
-    with _provider(settings) as provider:
+    with _provider(settings) as provider, display.progress(sys.stderr) as report:
         wanted = PathFilter(paths, provider.roots) if paths else None
         asked = ContextQuery(
             goal=_goal(text),
@@ -242,7 +245,7 @@ def query(
             anchors=tuple(_anchor(anchor) for anchor in anchors),
             as_of=None if as_of is None else _as_of(provider, as_of),
         )
-        result = provider.query(asked, deadline, wanted)
+        result = provider.query(asked, deadline, wanted, report)
         if wanted is not None and (result.dropped_estimate is not None or not result.truncated):
             _name_unmatched(provider, wanted, asked.as_of)  # a cut answer had no time for it
     if as_json:

@@ -241,7 +241,7 @@ def size(count: int) -> str:
 
 def check(name: str, told: str, *, failed: bool) -> Text:
     """One line of a self-check."""
-    text = Text(f"{visible(name):<14}", style="red" if failed else "cyan")
+    text = Text(f"{visible(name):<15} ", style="red" if failed else "cyan")
     text.append(visible(told), style="red" if failed else "default")
     return text
 

@@ -155,6 +155,16 @@ _FOR_AGENTS = {
 MCP_TAKES = tuple(replace(option, help=_FOR_AGENTS.get(option.field, option.help)) for option in OPTIONS)
 """What `mcp` takes."""
 
+QUERY_DEADLINE = "0"
+"""Whoever types a question sees how far it is, and can end it."""
+QUERY_TAKES = tuple(
+    replace(option, help="Answer within SECONDS, with less if need be; 0 waits for the complete answer (default: 0).")
+    if option.field == "deadline"
+    else option
+    for option in OPTIONS
+)
+"""What `query` takes."""
+
 
 class Typed(Struct, frozen=True):
     """The options as they were typed; None where nothing was."""

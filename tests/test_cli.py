@@ -285,18 +285,18 @@ def test_the_budget_line_shows_both_counts(ask: Ask) -> None:
 def test_vocabularies_are_listed_added_and_found(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = tokens.find("o200k_base")
     assert packed is not None
-    assert f"o200k_base    {packed.path}" in ask("tokenizer", "list").out.splitlines()
+    assert f"o200k_base      {packed.path}" in ask("tokenizer", "list").out.splitlines()
     monkeypatch.setattr(tokens, "_PACKAGES", ())
-    assert "o200k_base    not on this machine" in ask("tokenizer", "list").out.splitlines()
+    assert "o200k_base      not on this machine" in ask("tokenizer", "list").out.splitlines()
     told = ask("query", "x", "--budget-tokenizer", "o200k_base")
     assert (2, "", 1) == (told.code, told.out, len(told.err.splitlines()))
     assert "`repo-provider tokenizer fetch o200k_base`" in told.err
     kept = tmp_path / ".local" / "share" / "repo-provider" / "tokenizers" / "o200k_base.tiktoken"
-    assert Told(0, f"o200k_base    {kept}\n", "") == ask("tokenizer", "add", packed.path)
-    assert f"o200k_base    {kept}" in ask("tokenizer", "list").out.splitlines()
+    assert Told(0, f"o200k_base      {kept}\n", "") == ask("tokenizer", "add", packed.path)
+    assert f"o200k_base      {kept}" in ask("tokenizer", "list").out.splitlines()
     assert 0 == ask("query", *WAIT, "x", "--budget-tokenizer", "o200k_base").code
     other = ("--tokenizers", str(tmp_path / "other"))
-    assert "o200k_base    not on this machine" in ask("tokenizer", "list", *other).out.splitlines()
+    assert "o200k_base      not on this machine" in ask("tokenizer", "list", *other).out.splitlines()
     assert 0 == ask("tokenizer", "add", str(kept), *other).code
     assert 0 == ask("query", *WAIT, "x", "--budget-tokenizer", "o200k_base", *other).code
 
