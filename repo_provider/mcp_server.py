@@ -310,7 +310,6 @@ class Edge:
                 return self._take(await ctx.session.send_request(types.ListRootsRequest(), types.ListRootsResult))
         except (TimeoutError, MCPError, ValueError) as error:
             self._log(f"the client did not tell its roots: {printable(str(error))}")
-            self._asked_for_roots = False
             return False
 
     def _take(self, told: types.ListRootsResult) -> bool:
