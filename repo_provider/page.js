@@ -10,7 +10,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 /** An element: attributes, `on...` listeners as functions, `style` as properties, children as nodes or text. */
 function node(tag, attributes = {}, ...children) {
-  const drawn = ["svg", "path", "title"].includes(tag);
+  const drawn = ["svg", "path"].includes(tag);
   const made = drawn ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") made.addEventListener(name.slice(2), value);
@@ -79,7 +79,6 @@ function opened(refused) {
 // --- the question -----------------------------------------------------------------------------------------------
 
 let anchors = [];
-let served = [];
 let asOf = null; // an instant as the protocol writes it; null is now
 let asking = null;
 let answered = null; // what the frames on the page answer
@@ -248,7 +247,7 @@ async function readTimeline() {
   edge = live ? 0.95 : 1;
   document.title = `${shown(told.name)} · repo-provider`;
   $("name").textContent = shown(told.name);
-  $("basis").textContent = shown(`${count(total, "commit")} · ${told.basis}`);
+  $("basis").textContent = total ? shown(`${count(total, "commit")} · ${told.basis}`) : "nothing committed yet";
   $("time").hidden = !commits.length;
   drawLine();
   drawTime();
@@ -601,9 +600,9 @@ function diffLine(text) {
   return Object.assign([text], {class: kinds[text[0]] ?? ""});
 }
 
-const root_of = (word) => word.toLowerCase().replace(/(?:ies|ing|ed|es|s|e)$/, "");
-const subwords = (text) => (text.match(/\p{Lu}?\p{Ll}+|\p{Lu}+(?!\p{Ll})|\p{Lo}+/gu) ?? []).map(root_of);
-const FILLER = new Set("the and for are how what where which when who why does did has have with from this that into not can you was were its all any use".split(" ").map(root_of));
+const rootOf = (word) => word.toLowerCase().replace(/(?:ies|ing|ed|es|s|e)$/, "");
+const subwords = (text) => (text.match(/\p{Lu}?\p{Ll}+|\p{Lu}+(?!\p{Ll})|\p{Lo}+/gu) ?? []).map(rootOf);
+const FILLER = new Set("the and for are how what where which when who why does did has have with from this that into not can you was were its all any use".split(" ").map(rootOf));
 
 function soughtWords(goal) {
   return new Set(goal.length > 400 ? [] : subwords(goal).filter((word) => word.length > 1 && !FILLER.has(word)));
@@ -788,7 +787,7 @@ document.addEventListener("visibilitychange", () => {
 async function begin() {
   const greeting = await call("contextgraph", {type: "handshake", protocol_version: "contextgraph/1.0"});
   provider = greeting.provider?.name ?? provider;
-  served = greeting.capabilities?.query.kinds ?? [];
+  const served = greeting.capabilities?.query.kinds ?? [];
   $("kinds").replaceChildren(...served.map((kind) => node("label", {class: kind},
     node("input", {type: "checkbox", value: kind}), node("span", {}, kind))));
   readAt = Date.now();
