@@ -150,6 +150,7 @@ _SHEBANG = re.compile(
 def language_of(path: Path, data: bytes) -> Language:
     """The language of a file: modeline, file name, extension (content decides between several), shebang; else text.
 
+    `Dockerfile.dev` is a Dockerfile.
     A lock file is plain text whatever it is written in: a grammar gains nothing from it.
     """
     table = _table()
@@ -160,6 +161,7 @@ def language_of(path: Path, data: bytes) -> Language:
         _by_modeline(table, data)
         or table.names.get(name)
         or _by_extension(table, name, data)
+        or table.names.get(name.partition(b".")[0])
         or _by_shebang(table, data)
         or languages()[PLAIN]
     )

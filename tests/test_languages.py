@@ -6,6 +6,7 @@ the difference is read before it is committed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,47 @@ def test_the_line_pattern_knows_most_of_what_the_grammar_finds(sample: Path) -> 
     outline = syntax.outline(data, language.name)
     defined = {d.name for d in outline.definitions if d.kind in kinds and d.name.isidentifier()}
     assert 0.8 * len(defined) <= len(defined & {name.decode() for name in language.names(data)})
+
+
+# --- broken code ------------------------------------------------------------------------------------------------
+
+PARSED = [path for path in FOUND if files.languages()[path.parent.name].grammars]
+GARBAGE = b"%% ) ] = @\n"
+
+
+@pytest.mark.parametrize("sample", PARSED, ids=lambda path: str(path.relative_to(SAMPLES)))
+def test_a_text_cut_short_keeps_what_came_before(sample: Path) -> None:
+    data, found = sample.read_bytes(), Counter[bool]()
+    whole = syntax.outline(data, sample.parent.name).definitions
+    for at in places(data):
+        outline = syntax.outline(data[:at], sample.parent.name)
+        check(outline, data[:at])
+        names = {definition.name for definition in outline.definitions}
+        found.update(definition.name in names for definition in whole if definition.span.end <= at)
+    assert 0.9 <= (1 + found[True]) / (1 + found.total()), found
+
+
+@pytest.mark.parametrize("sample", PARSED, ids=lambda path: str(path.relative_to(SAMPLES)))
+def test_a_line_of_garbage_keeps_what_is_around_it(sample: Path) -> None:
+    """All but the smallest pieces that the line falls into, of which only the outermost counts."""
+    data, found = sample.read_bytes(), Counter[bool]()
+    whole = syntax.outline(data, sample.parent.name).definitions
+    for at in places(data):
+        broken = data[:at] + GARBAGE + data[at:]
+        outline = syntax.outline(broken, sample.parent.name)
+        check(outline, broken)
+        names = {definition.name for definition in outline.definitions}
+        hit = [d for d in whole if d.parent >= 0 and d.span.start < at < d.span.end]
+        found.update(d.name in names for d in whole if d.kind in OUTLINED and d not in hit)
+    assert 0.9 <= (1 + found[True]) / (1 + found.total()), found
+
+
+OUTLINED = frozenset(("function", "method", "class", "struct", "module", "trait", "interface", "enum"))
+
+
+def places(data: bytes) -> list[int]:
+    """Line starts all over a text."""
+    return model.Text(data).starts[2:-1:3]
 
 
 def check(outline: model.Outline, data: bytes) -> None:
