@@ -28,7 +28,16 @@ from pygit2.enums import ConfigLevel, ObjectType, Option
 
 from repo_provider.errors import BadRequest, Unavailable
 from repo_provider.model import BlobId, CommitId, Entry, KeyValues, Path, Snapshot
-from repo_provider.worktree import Excludes, Tracked, UnreadableIndex, WorkingTree, read_index, read_inside, tracked
+from repo_provider.worktree import (
+    Excludes,
+    Scan,
+    Tracked,
+    UnreadableIndex,
+    WorkingTree,
+    read_index,
+    read_inside,
+    tracked,
+)
 
 pygit2.option(Option.SET_EXTENSIONS, ["partialclone", "preciousobjects"], 2)
 pygit2.option(Option.ENABLE_STRICT_HASH_VERIFICATION, False)  # checked here instead, in half the time
@@ -187,6 +196,7 @@ class Repository:
         self._scan_lock = threading.Lock()
         self._index: tuple[bytes, Tracked] = (b"", Tracked(frozenset(), frozenset(), frozenset(), {}))
         self._index_note: str | None = None
+        self._seen: tuple[object, Snapshot, object] = (None, Snapshot({}), None)
         self._working = None if root is None else WorkingTree(root, max_file_bytes)
 
     @classmethod
@@ -400,12 +410,10 @@ class Repository:
         with self._scan_lock:
             names = self._tracked(at_head)
             scan = self._working.scan(names, self._excludes(), self.blob, self.store)
-        sparse = {path: blob for path, blob in sorted(names.absent.items()) if path not in scan.entries}
-        skipped = dict(scan.skipped)
-        if sparse:
-            skipped["not_checked_out"] = tuple(sparse)
-        head = None if at_head is None else {path: entry.blob for path, entry in at_head.entries.items()}
-        return Snapshot(scan.entries, head=head, head_commit=commit, skipped=skipped, sparse=sparse)
+            of = commit, id(at_head), id(names), id(scan)
+            if self._seen[0] != of:
+                self._seen = of, _beside(commit, at_head, names, scan), (at_head, names, scan)
+            return self._seen[1]
 
     def _at_head(self, commit: CommitId) -> Snapshot | None:
         try:
@@ -423,6 +431,8 @@ class Repository:
             return self._index[1]
         try:
             names = self._with_absent_trees(read_index(data)) if data else tracked({}, [])
+            if names == self._index[1]:
+                names = self._index[1]  # the same object again, so that directories need not be judged again
             self._index = (data, names)
             self._index_note = None
         except UnreadableIndex as error:
@@ -499,6 +509,16 @@ class Repository:
         with self.objects() as objects, suppress(pygit2.GitError):
             return sum(name.startswith("refs/replace/") for name in objects.repository.references)
         return 0
+
+
+def _beside(commit: CommitId | None, at_head: Snapshot | None, names: Tracked, scan: Scan) -> Snapshot:
+    """The files of a scan as a snapshot beside HEAD's tree."""
+    sparse = {path: blob for path, blob in sorted(names.absent.items()) if path not in scan.entries}
+    skipped = dict(scan.skipped)
+    if sparse:
+        skipped["not_checked_out"] = tuple(sparse)
+    head = None if at_head is None else {path: entry.blob for path, entry in at_head.entries.items()}
+    return Snapshot(scan.entries, head=head, head_commit=commit, skipped=skipped, sparse=sparse)
 
 
 def _frozen(skipped: Mapping[str, list[Path]]) -> dict[str, tuple[Path, ...]]:

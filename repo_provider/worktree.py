@@ -2,8 +2,9 @@
 
 The set is that of `git ls-files --cached --others --exclude-standard`, as far as it exists on disk as regular files
 inside real directories; links, submodules and repositories inside are not followed. The index is read for its names
-only and never written. `scan` stats every file at every call; bytes are hashed again only where path, size,
-times or inode changed, or where the file changed so shortly before it was hashed that a second change could hide.
+only and never written. `scan` stats every file and directory at every call; bytes are hashed again only where path,
+size, times or inode changed, directories listed again only where theirs did, and either where the last change was so
+shortly before that a second one could hide.
 
 Called by `repository` alone, which hands over what takes an object database: the tracked set when the index cannot
 be read, blobs of ignore files that are not checked out. No libgit2 here.
@@ -149,8 +150,7 @@ class _Known(Struct, frozen=True, array_like=True):
     entry: Entry
 
     def holds(self, status: os.stat_result) -> bool:
-        same = self.stamp == _stamp(status) and self.entry.executable == _executable(status)
-        return same and self.settled
+        return self.stamp == _stamp(status) and self.entry.executable == _executable(status) and self.settled
 
     @property
     def settled(self) -> bool:
@@ -165,11 +165,6 @@ def _executable(status: os.stat_result) -> bool:
     return bool(status.st_mode & 0o100)
 
 
-class _Found(Struct, frozen=True):
-    path: bytes
-    stat: os.stat_result
-
-
 class WorkingTree:
     """One root on disk and what is remembered about the files below it. Not for two threads at once."""
 
@@ -178,6 +173,9 @@ class WorkingTree:
         self.file_limit = file_limit
         self._known: dict[bytes, _Known] = {}
         self._asked: set[bytes] = set()
+        self._names: Tracked | None = None
+        self._directories: dict[bytes, _Directory] = {}
+        self._last: tuple[dict[bytes, _Known], Scan] = ({}, Scan({}, {}))
 
     def scan(
         self,
@@ -186,48 +184,63 @@ class WorkingTree:
         absent_blob: Callable[[BlobId], bytes | None],
         store: KeyValues | None,
     ) -> Scan:
-        """Every served file under the root, and what is there but not served, by reason."""
-        walk = _Walk(self.root, names, excludes, absent_blob)
+        """Every served file under the root, and what is there but not served, by reason.
+
+        The same object again where nothing changed.
+        """
+        walk = _Walk(self.root, names, excludes, absent_blob, self._directories if names is self._names else {})
         walk.run()
-        self._recall(walk.found, store)
-        entries: dict[Path, Entry] = {}
+        self._names, self._directories = names, walk.directories
+        self._recall(walk.directories, store)
         known: dict[bytes, _Known] = {}
-        for found in sorted(walk.found, key=lambda found: found.path):
-            one = self._one(found, walk.skipped)
-            if one is not None:
-                entries[Path(found.path)] = one.entry
-                known[found.path] = one
-        self._remember(known, store)
-        self._known = known
+        for directory in walk.directories.values():
+            for path in directory.files:
+                one = self._one(path, walk.skipped)
+                if one is not None:
+                    known[path] = one
         skipped = {
             reason: tuple(Path(path) for path in sorted(paths)) for reason, paths in sorted(walk.skipped.items())
         }
-        return Scan(entries, skipped)
+        listed, last = self._last
+        if known != listed or skipped != last.skipped:
+            self._remember(known, store)
+            self._known = known
+            last = Scan({Path(path): known[path].entry for path in sorted(known)}, skipped)
+            self._last = known, last
+        return last
 
-    def _one(self, found: _Found, skipped: dict[str, list[bytes]]) -> _Known | None:
-        status = found.stat
-        if status.st_size > self.file_limit:
-            skipped.setdefault("oversize", []).append(found.path)
-            return None
-        known = self._known.get(found.path)
-        if known is not None and known.holds(status):
-            return known
-        return self._hash(found, skipped)
-
-    def _hash(self, found: _Found, skipped: dict[str, list[bytes]]) -> _Known | None:
-        hashed_at = time.time_ns()  # only ever makes a file be hashed once more; no answer depends on it
+    def _one(self, path: bytes, skipped: dict[str, list[bytes]]) -> _Known | None:
         try:
-            data, status = _read(self.root + b"/" + found.path)
+            status = os.lstat(self.root + b"/" + path)
         except FileNotFoundError:
             return None
         except OSError:
-            skipped.setdefault("unreadable", []).append(found.path)
+            skipped.setdefault("unreadable", []).append(path)
+            return None
+        known = self._known.get(path)
+        if known is not None and known.holds(status) and status.st_size <= self.file_limit:
+            return known
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        if status.st_size > self.file_limit:
+            skipped.setdefault("oversize", []).append(path)
+            return None
+        return self._hash(path, skipped)
+
+    def _hash(self, path: bytes, skipped: dict[str, list[bytes]]) -> _Known | None:
+        hashed_at = time.time_ns()  # only ever makes a file be hashed once more; no answer depends on it
+        try:
+            data, status = _read(self.root + b"/" + path)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            skipped.setdefault("unreadable", []).append(path)
             return None
         return _Known(_stamp(status), hashed_at, Entry(git_blob_id(data), _executable(status)))
 
-    def _recall(self, found: list[_Found], store: KeyValues | None) -> None:
+    def _recall(self, directories: Mapping[bytes, _Directory], store: KeyValues | None) -> None:
         """Take over what an earlier process knew of directories that this one has not seen."""
-        new = {os.path.dirname(one.path) for one in found} - self._asked
+        new = {prefix.rstrip(b"/") for prefix, one in directories.items() if one.files} - self._asked
         self._asked |= new
         if store is None or not new:
             return
@@ -265,86 +278,120 @@ def git_blob_id(data: bytes) -> BlobId:
     return BlobId(hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).digest())
 
 
+_RuleList = list[tuple[bytes, ignores.Rules]]
+
+
+class _Directory(Struct, frozen=True):
+    """What a directory held when it was listed, and what its ignore rules made of that.
+
+    `below` are directories to walk, with whether they are ignored ones; `untracked` too, unless they turn out to be
+    repositories of their own.
+    """
+
+    stamp: tuple[int, int, int]
+    listed_at: int
+    ignored: bool
+    rules: _RuleList
+    has_rules: bool
+    files: list[bytes]
+    below: list[tuple[bytes, bool]]
+    untracked: list[bytes]
+    skipped: list[tuple[str, bytes]]
+
+    def holds(self, stamp: tuple[int, int, int]) -> bool:
+        """Whether nothing can have come or gone since; a change of the ignore rules is another matter."""
+        return self.stamp == stamp and self.listed_at - stamp[1] > _SETTLED_NS and os.name != "nt"
+
+
 class _Walk:
     """One pass over the directories; collects files to serve and what is left out."""
 
     def __init__(
-        self, root: bytes, names: Tracked, excludes: Excludes, absent_blob: Callable[[BlobId], bytes | None]
+        self,
+        root: bytes,
+        names: Tracked,
+        excludes: Excludes,
+        absent_blob: Callable[[BlobId], bytes | None],
+        known: Mapping[bytes, _Directory],
     ) -> None:
         self.root = root
         self.names = names
         self.absent_blob = absent_blob
         self.ignore_case = excludes.ignore_case
         self.general = [(b"", rules) for text in excludes.texts if (rules := self._rules(text)) is not None]
-        self.found: list[_Found] = []
+        self.known = known
+        self.directories: dict[bytes, _Directory] = {}
         self.skipped: dict[str, list[bytes]] = {}
 
     def run(self) -> None:
-        pending: list[tuple[bytes, bool, list[tuple[bytes, ignores.Rules]]]] = [(b"", False, self.general)]
+        pending: list[tuple[bytes, bool, _RuleList]] = [(b"", False, self.general)]
         while pending:
             prefix, ignored, above = pending.pop()
             try:
-                with os.scandir(self.root + b"/" + prefix) as listing:
-                    items = list(listing)
+                one = self._directory(prefix, ignored, above)
             except FileNotFoundError:
                 continue
             except OSError:
                 self._skip("unreadable", prefix.rstrip(b"/"))
                 continue
-            rules = above if ignored else self._with_own(prefix, items, above)
-            for item in items:
-                below = self._visit(item, prefix + item.name, ignored, rules)
-                if below is not None:
-                    pending.append((prefix + item.name + b"/", below, rules))
+            self.directories[prefix] = one
+            for reason, path in one.skipped:
+                self._skip(reason, path)
+            for path in one.untracked:
+                if os.path.lexists(os.path.join(self.root, path, b".git")):
+                    self._skip("nested_repository", path)
+                else:
+                    pending.append((path + b"/", False, one.rules))
+            pending.extend((path + b"/", below, one.rules) for path, below in one.below)
 
-    def _visit(
-        self, item: os.DirEntry[bytes], path: bytes, ignored: bool, rules: list[tuple[bytes, ignores.Rules]]
-    ) -> bool | None:
-        """Take a file in, or say whether a directory that is to be walked is an ignored one."""
+    def _directory(self, prefix: bytes, ignored: bool, above: _RuleList) -> _Directory:
+        listed_at = time.time_ns()  # only ever makes a directory be listed once more; no answer depends on it
+        status = os.stat(self.root + b"/" + prefix)
+        stamp = status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+        known = self.known.get(prefix)
+        if known is not None and known.holds(stamp):
+            rules = above if ignored else self._with_own(prefix, known.has_rules, above)
+            if known.ignored == ignored and known.rules == rules:
+                return known
+        with os.scandir(self.root + b"/" + prefix) as listing:
+            items = list(listing)
+        has_rules = any(item.name == b".gitignore" and item.is_file(follow_symlinks=False) for item in items)
+        rules = above if ignored else self._with_own(prefix, has_rules, above)
+        one = _Directory(stamp, listed_at, ignored, rules, has_rules, [], [], [], [])
+        for item in items:
+            self._visit(item, prefix + item.name, one)
+        return one
+
+    def _visit(self, item: os.DirEntry[bytes], path: bytes, into: _Directory) -> None:
+        """Take a file in, or a directory that is to be walked."""
         if item.name == b".git":
-            return None
+            return
         try:
             if item.is_dir(follow_symlinks=False):
-                return self._directory(item, path, ignored, rules)
-            if path in self.names.files or not (ignored or _ignored(rules, path, item.name, False)):
-                self._file(item, path)
+                self._visit_directory(item, path, into)
+            elif path in self.names.files or not (into.ignored or _ignored(into.rules, path, item.name, False)):
+                if item.is_symlink():
+                    into.skipped.append(("symlink", path))
+                elif item.is_file(follow_symlinks=False):
+                    into.files.append(path)
         except FileNotFoundError:
             pass
         except OSError:
-            self._skip("unreadable", path)
-        return None
+            into.skipped.append(("unreadable", path))
 
-    def _directory(
-        self, item: os.DirEntry[bytes], path: bytes, ignored: bool, rules: list[tuple[bytes, ignores.Rules]]
-    ) -> bool | None:
+    def _visit_directory(self, item: os.DirEntry[bytes], path: bytes, into: _Directory) -> None:
         if path in self.names.submodules:
-            self._skip("submodule", path)
-            return None
-        ignored = ignored or _ignored(rules, path, item.name, True)
-        if path in self.names.directories:
-            return ignored
-        if ignored:
-            return None
-        if os.path.lexists(os.path.join(self.root, path, b".git")):
-            self._skip("nested_repository", path)
-            return None
-        return False
-
-    def _file(self, item: os.DirEntry[bytes], path: bytes) -> None:
-        if item.is_symlink():
-            self._skip("symlink", path)
+            into.skipped.append(("submodule", path))
             return
-        status = item.stat(follow_symlinks=False)
-        if os.name == "nt":  # there a directory listing carries neither inode nor all the times
-            status = os.lstat(os.path.join(self.root, path))
-        if stat.S_ISREG(status.st_mode):
-            self.found.append(_Found(path, status))
+        ignored = into.ignored or _ignored(into.rules, path, item.name, True)
+        if path in self.names.directories:
+            into.below.append((path, ignored))
+        elif not ignored:
+            into.untracked.append(path)
 
-    def _with_own(
-        self, prefix: bytes, items: list[os.DirEntry[bytes]], above: list[tuple[bytes, ignores.Rules]]
-    ) -> list[tuple[bytes, ignores.Rules]]:
+    def _with_own(self, prefix: bytes, has_rules: bool, above: _RuleList) -> _RuleList:
         text: bytes | None = None
-        if any(item.name == b".gitignore" and item.is_file(follow_symlinks=False) for item in items):
+        if has_rules:
             with suppress(OSError):
                 text = _read(self.root + b"/" + prefix + b".gitignore")[0]
         elif (absent := self.names.absent.get(Path(prefix + b".gitignore"))) is not None:
@@ -359,7 +406,7 @@ class _Walk:
         self.skipped.setdefault(reason, []).append(path)
 
 
-def _ignored(rules: list[tuple[bytes, ignores.Rules]], path: bytes, name: bytes, is_directory: bool) -> bool:
+def _ignored(rules: _RuleList, path: bytes, name: bytes, is_directory: bool) -> bool:
     for prefix, one in rules:
         verdict = one.verdict(path[len(prefix) :], name, is_directory)
         if verdict is not None:
