@@ -397,13 +397,27 @@ function card(frame, at, parts) {
       node("div", {class: "score"}, node("i", {style: {width: percent(frame.score)}})),
       why.length ? node("ul", {}, why) : node("p", {}, WITHOUT_PARTS[frame.kind] ?? "Nothing more is known about it."))),
     node("div", {class: "foot"},
-      node("span", {class: "window", title: `${frame.valid_from ?? "open"} to ${frame.valid_to ?? "open"}`}, windowOf(frame)),
+      windowed(frame),
       node("span", {}, count(frame.token_cost, "token")),
       isAnchor(frame.uri) && node("button", {type: "button", class: "quiet", onclick: () => follow({target_uri: anchorOf(frame)})}, "Ask near this"),
       node("button", {type: "button", class: "quiet", onclick: (event) => copy(event.target, frame.citation_label)}, "Copy citation"),
       provenance(frame),
       relations(frame, at)));
 }
+
+/** The window in words, with a step over each of its ends: what stood there before, and what came after. */
+function windowed(frame) {
+  const from = frame.valid_from, to = frame.valid_to;
+  const past = from && commits.length && Date.parse(from) > commits[0].time;
+  const go = (instant, label, sign) => node("button", {type: "button", class: "quiet step", title: label, "aria-label": label,
+    onclick: () => travel(instant, {rest: 0})}, sign);
+  return node("span", {class: "window"},
+    past && go(before(from), `How it was before ${day(from)}`, "‹"),
+    node("span", {title: `${from ?? "open"} to ${to ?? "open"}`}, windowOf(frame)),
+    to && go(to, `How it was from ${day(to)} on`, "›"));
+}
+
+const before = (instant) => new Date(Date.parse(instant) - 1000).toISOString().replace(/\.\d+/, "");
 
 /** The citation, its path with the file's name to the fore, and the name of what it shows. */
 function heading(frame) {

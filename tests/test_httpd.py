@@ -307,7 +307,9 @@ def test_a_real_provider_explains_and_lists_the_instants_there_are(made: Made) -
 # --- who may ask -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["/", "/healthz", "/metrics", "/timeline", "/explain", "/contextgraph", "/nowhere"])
+@pytest.mark.parametrize(
+    "target", ["/", "/healthz", "/metrics", "/timeline", "/explain", "/contextgraph", "/mcp", "/nowhere"]
+)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_rebound_name_is_turned_away_on_every_route_before_any_work(plain: Running, target: str, method: str) -> None:
     """Fault 100."""

@@ -142,7 +142,7 @@ def test_a_question_is_answered_with_code_its_place_its_cost_and_its_reasons(per
     assert RETRY.format("times + 2") in code(tab)
     assert "client.py" in tab.text(".card h2")
     assert "retry_request" in tab.text(".card h2")
-    assert "since 2024-06-01" == tab.text(".card .window")
+    assert "since 2024-06-01" == tab.text(".card .window > span")
     assert "names it defines" in tab.texts(".card:first-child .why li span:first-child")
     assert "of 4,000" in tab.text("#spent")
     spent = sum(int(text.split()[0]) for text in tab.texts(".foot > span:nth-child(2)"))
@@ -217,7 +217,7 @@ def test_the_slider_asks_again_as_of_then(person: Person, site: Site) -> None:
     tab.until("document.querySelector('pre').textContent.includes('times + 1')")
     assert "As of 2024-01-01 00:00 UTC" == tab.text("#when")
     assert "net.py" in tab.text("h2")
-    assert "2024-01-01 to 2024-06-01" == tab.text(".window")
+    assert "2024-01-01 to 2024-06-01" == tab.text(".window > span")
     tab.press("ArrowRight")
     tab.until("document.querySelector('pre').textContent.includes('times + 2')")
     assert "2024-06-01" in str(tab.evaluate("document.getElementById('slider').getAttribute('aria-valuetext')"))
@@ -242,6 +242,18 @@ def test_windows_are_drawn_where_they_lie_on_the_line(person: Person, site: Site
     left, width = (float(text.rstrip("%")) for text in bars[0])
     assert 0 == left
     assert 0.95 * 152 / 517 * 100 == pytest.approx(width, abs=0.1)  # days of its window, of those of the line
+
+
+def test_the_ends_of_a_window_lead_to_what_stood_there_before_and_after(person: Person, site: Site) -> None:
+    tab = person.open(site.asking("retry request"))
+    tab.until(ANSWERED)
+    tab.click(".step")
+    tab.until("location.hash.includes('at=2024-05-31T23%3A59%3A59Z')")
+    tab.until(f"{ANSWERED} && document.querySelector('pre').textContent.includes('times + 1')")
+    assert ["›"] == tab.texts(".card:first-child .step")  # nothing was there before the first commit
+    tab.click(".step")
+    tab.until("location.hash.includes('at=2024-06-01T00%3A00%3A00Z')")
+    tab.until(f"{ANSWERED} && document.querySelector('pre').textContent.includes('times + 2')")
 
 
 # --- walking ---------------------------------------------------------------------------------------------------
