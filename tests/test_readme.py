@@ -10,9 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from repo_provider.cli import commands
+from repo_provider.files import languages
 from repo_provider.settings import BUDGET_OPTIONS, OPTIONS, SERVE_OPTIONS, SIGN_OPTIONS, table
 
 ROOT = Path(__file__).parents[1]
@@ -23,7 +25,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 
 
-INSTALL_AND_ASK, INSTALL_AND_TEST, SERVE = blocks("sh")
+INSTALL_AND_ASK, INSTALL_AND_TEST, SERVE, *_ = blocks("sh")
 
 
 def run(arguments: list[str], home: Path, *, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -48,8 +50,8 @@ def test_the_first_command_asks_this_repository_and_gets_what_the_readme_shows(t
     (shown,) = blocks("text")
     assert _files(shown)[0] in _files(done.stdout)
     for answer in (shown, done.stdout):
-        assert 3 == len(_files(answer))
-        assert re.search(r"^3 frames of 3, [\d,]+ of 4,000 tokens", answer, re.MULTILINE)
+        assert 2 == len(_files(answer))
+        assert re.search(r"^2 frames of 2, [\d,]+ of 4,000 tokens", answer, re.MULTILINE)
 
 
 def _files(answer: str) -> list[str]:
@@ -61,7 +63,7 @@ def test_ci_runs_the_second_command_as_it_stands_here() -> None:
 
 
 def test_the_host_settings_start_the_command_a_host_spawns() -> None:
-    (settings,) = blocks("json")
+    settings, *_ = blocks("json")
     provider = json.loads(settings)["context_providers"]["repo"]
     assert shlex.split(SERVE) == [provider["command"], *provider["args"]]
 
@@ -101,6 +103,33 @@ def test_the_options_are_the_programs_own() -> None:
 def test_every_command_stands_in_the_table_and_every_row_is_a_command() -> None:
     told = re.findall(r"^\| `([a-z]+)[^`]*` \| ", README.partition("## Commands")[2].partition("<!--")[0], re.MULTILINE)
     assert sorted(commands.commands) == sorted(told)
+
+
+def test_every_command_that_is_shown_takes_the_options_it_is_shown_with() -> None:
+    typed = [shlex.split(line[2:]) for block in blocks("console") for line in block.splitlines() if line[:2] == "$ "]
+    assert typed
+    for program, name, *words in typed:
+        assert "repo-provider" == program
+        command = commands.commands[name]
+        if isinstance(command, click.Group):
+            command = command.commands[words.pop(0)]
+        known = {flag for parameter in command.params for flag in parameter.opts}
+        assert set() == {word for word in words if word.startswith("-")} - known
+
+
+def test_every_language_is_told_where_its_level_is() -> None:
+    rows = dict(re.findall(r"^\| (in depth|in outline|as text) \| ([^|]+) \|", README, re.MULTILINE))
+    names = {"depth": "in depth", "outline": "in outline", "text": "as text"}
+    for level, name in names.items():
+        titles = {one.title for one in languages().values() if one.level == level}
+        assert titles == set(rows[name].split(", "))
+
+
+def test_every_link_inside_leads_to_a_heading() -> None:
+    headings = {
+        re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in re.findall(r"^#+ (.*)$", README, re.M)
+    }
+    assert set() == set(re.findall(r"\]\(#([^)]*)\)", README)) - headings
 
 
 @pytest.mark.parametrize("module", sorted(path.name for path in (ROOT / "repo_provider").glob("[a-z]*.py")))
