@@ -298,10 +298,13 @@ class History(Struct, frozen=True, omit_defaults=True):
     place: str
     versions: tuple[Version, ...]
     left_out: int = 0
+    cut: bool = False
 
     def text(self) -> str:
         count = len(self.versions) + self.left_out
         head = f"{self.state.text()}: {self.place}, {_count(count, 'version')}, newest first"
+        if self.cut:
+            head += ", CUT at the deadline: ask again for older ones, what was read is kept"
         if self.left_out:
             head += f"; the oldest {self.left_out:,} did not fit"
         last = "read_snippet with this place and as_of=COMMIT gives a version's text."
@@ -520,7 +523,7 @@ def _entries(found: Contents) -> list[Item]:
 
 
 def history(provider: Provider, asked: HistoryAsked, call: Call) -> History:
-    listed = versions(provider, asked.path)
+    listed = versions(provider, asked.path, call.deadline)
     told = tuple(
         Version(
             format_instant(one.opens) or f"{one.opens} s",
@@ -533,7 +536,7 @@ def history(provider: Provider, asked: HistoryAsked, call: Call) -> History:
         for one in listed.found
     )
     state = replace(call.state(provider.basis()), files="commit")
-    return _fitted(History(state, printable(listed.place), told), len(told), asked.max_tokens)
+    return _fitted(History(state, printable(listed.place), told, cut=listed.cut), len(told), asked.max_tokens)
 
 
 def _instant(provider: Provider, typed: str) -> Instant | None:

@@ -6,13 +6,14 @@ definition reads the same become one version. Called by the command line and by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from time import monotonic
 
 from msgspec import Struct, structs
 
 from repo_provider import planner
 from repo_provider.commits import subject
-from repo_provider.errors import BadRequest
+from repo_provider.errors import BadRequest, Unavailable
 from repo_provider.history import Run
 from repo_provider.model import Anchor, CommitId, Entry, Path, Snapshot, Span, Text
 from repo_provider.protocol import Instant
@@ -35,15 +36,22 @@ class Version(Struct, frozen=True):
 
 
 class Versions(Struct, frozen=True):
-    """Newest first, none empty. `until` is the effective time of the tip, up to which the line was read."""
+    """Newest first, none empty. `until` is the effective time of the tip, up to which the line was read.
+
+    `cut`: there was no time for older ones, and the last one may have begun earlier.
+    """
 
     place: str
     found: tuple[Version, ...]
     until: Instant
+    cut: bool = False
 
 
-def versions(provider: Provider, place: str) -> Versions:
-    """The versions of PATH or PATH#NAME, in any spelling an anchor may have. Raises BadRequest where there are none."""
+def versions(provider: Provider, place: str, deadline: float | None = None) -> Versions:
+    """The versions of PATH or PATH#NAME, in any spelling an anchor may have. Raises BadRequest where there are none.
+
+    `deadline` is a reading of `time.monotonic`.
+    """
     anchor = planner.anchor(place, provider.roots)
     if anchor is None or anchor.lines is not None:
         raise BadRequest(f"{place!r} is no PATH or PATH#NAME of this repository", reason="usage")
@@ -53,15 +61,27 @@ def versions(provider: Provider, place: str) -> Versions:
     runs = [] if snapshot is None else provider.history.runs(anchor.path, snapshot)
     if snapshot is None or not runs:
         raise BadRequest(f"{shown} is not in the newest commit of what is served", reason="no_such_path")
-    merged = list(_merged(provider, anchor, runs))
+    late = False
+
+    def timely() -> Iterator[Run]:
+        nonlocal late
+        for run in runs:
+            if late := deadline is not None and monotonic() >= deadline:
+                return
+            yield run
+
+    merged = list(_merged(provider, anchor, timely()))
+    if late and not merged:
+        raise Unavailable(f"the versions of {shown} were not read in time; ask again", reason="late")
     if not merged:
         raise BadRequest(f"no version of {shown} defines {anchor.name}", reason="no_such_name")
     name = "" if anchor.name is None else f"#{anchor.name}"
     found = tuple(structs.replace(one, subject=_subject(provider, one.commit)) for one in merged)
-    return Versions(shown + name, found, max(found[0].opens, snapshot.opens or found[0].opens))
+    until = max(found[0].opens, snapshot.opens or found[0].opens)
+    return Versions(shown + name, found, until, late)
 
 
-def _merged(provider: Provider, anchor: Anchor, runs: list[Run]) -> Iterator[Version]:
+def _merged(provider: Provider, anchor: Anchor, runs: Iterable[Run]) -> Iterator[Version]:
     version: Version | None = None
     content = b""
     for run in runs:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from repo_provider.errors import BadRequest
+from repo_provider.errors import BadRequest, Unavailable
 from repo_provider.provider import Provider
 from repo_provider.settings import Settings
 from repo_provider.versions import Version, versions
@@ -44,6 +44,19 @@ def test_a_definition_has_a_version_for_each_way_it_read(provider: Provider) -> 
         ("src/new.py", (5, 6), "Change", seconds("2026-04-01"), None),
         ("src/new.py", (1, 2), "First words", seconds("2026-01-01"), seconds("2026-04-01")),
     ] == told(versions(provider, "src/new.py#fetch").found)
+
+
+def test_at_the_deadline_there_are_as_many_versions_as_were_read(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = versions(provider, "src/new.py")
+    clock = iter(range(100))
+    monkeypatch.setattr("repo_provider.versions.monotonic", lambda: float(next(clock)))
+    cut = versions(provider, "src/new.py", deadline=2.0)
+    assert (False, True) == (whole.cut, cut.cut)
+    assert [one.closes for one in whole.found[:2]] == [one.closes for one in cut.found]
+    with pytest.raises(Unavailable, match="ask again"):
+        versions(provider, "src/new.py", deadline=0.0)
 
 
 def test_a_file_has_a_version_for_each_content_through_renames(provider: Provider) -> None:
