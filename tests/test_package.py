@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from importlib.metadata import entry_points, metadata
@@ -21,19 +22,32 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built as pip builds it, without a network."""
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=120)
-    return next(folder.glob("*.whl"))
+    return built("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def built(target: str, source: Path, folder: Path) -> Path:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
+    subprocess.run(build, cwd=source, check=True, capture_output=True, timeout=120)
+    return next(folder.iterdir())
 
 
 def test_the_wheel_holds_the_package_the_grammars_and_the_licences(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    modules = {f"repo_provider/{path.name}" for path in (ROOT / "repo_provider").glob("*.py")}
+    modules = {f"repo_provider/{path.name}" for path in (ROOT / "repo_provider").glob("*.*")}
     grammars = {f"repo_provider/{path.relative_to(ROOT)}" for path in (ROOT / "grammars").rglob("*.*")}
     assert set() == (modules | grammars | {"repo_provider/py.typed"}) - names
     assert {"LICENSE-MIT", "LICENSE-APACHE"} <= {name.rpartition("/")[2] for name in names}
     assert set() == {name for name in names if name.startswith(("tests/", "fixtures/", "grammars/"))}
+
+
+def test_the_source_distribution_holds_what_the_wheel_is_built_from(wheel: Path, tmp_path: Path) -> None:
+    source = built("sdist", ROOT, tmp_path / "sdist")
+    with tarfile.open(source) as archive:
+        tops = {name.split("/")[1] for name in archive.getnames()}
+        archive.extractall(tmp_path, filter="data")
+    assert set() == tops & {"tests", "fixtures", ".ci"}
+    again = built("wheel", tmp_path / source.name.removesuffix(".tar.gz"), tmp_path / "wheel")
+    assert zipfile.ZipFile(wheel).namelist() == zipfile.ZipFile(again).namelist()
 
 
 def test_the_package_works_from_an_unpacked_wheel_with_its_own_grammars(wheel: Path, tmp_path: Path) -> None:
