@@ -372,8 +372,8 @@ def _proven(signed: Any, key: str | None, provider: str) -> int:
 def key() -> None:
     """Make, show and replace the key that answers are signed with.
 
-    It is kept in a file that only its owner may read, outside of every repository: ~/.config/repo-provider/key.json
-    unless KEYFILE says otherwise.
+    It is kept in a file that only its owner may read, outside the repository: ~/.config/repo-provider/key.json unless
+    KEYFILE says otherwise.
 
     \b
     repo-provider key new
