@@ -26,7 +26,7 @@ from typing import TypeAlias, cast
 from msgspec import DecodeError, Struct, msgpack
 from msgspec.structs import replace
 
-from repo_provider.changes import Change, Differ, file_at, renames
+from repo_provider.changes import Change, Differ, Wanted, file_at, renames, wanted
 from repo_provider.commits import Commit, Message, Messages, read_commit, read_message, renamed_forward
 from repo_provider.model import BlobId, CommitId, KeyValues, Path, Snapshot
 from repo_provider.protocol import Digest, Instant, digest
@@ -160,17 +160,35 @@ class History:
         self._lock = threading.Lock()
         self._headers: dict[CommitId, Header] = {}
         self._lines: OrderedDict[CommitId, Line] = OrderedDict()
-        self._parts: OrderedDict[tuple[CommitId, int], Events | None] = OrderedDict()
+        self._parts: OrderedDict[tuple[CommitId, int], Events] = OrderedDict()
+        self._looked: OrderedDict[tuple[CommitId, int], dict[Path, list[Event] | None]] = OrderedDict()
+        self._windows: OrderedDict[tuple[object, ...], Window] = OrderedDict()
         self._messages: OrderedDict[tuple[CommitId, int], Messages] = OrderedDict()
         self._message: dict[CommitId, Message] = {}
         self._commits: OrderedDict[CommitId, Commit] = OrderedDict()
         self._edits: OrderedDict[tuple[BlobId, BlobId], Edit] = OrderedDict()
         self._renamed: OrderedDict[CommitId, dict[Path, Path]] = OrderedDict()
+        self._state: object = None
+
+    def _keep_up(self) -> None:
+        """Forget what may hang on objects that were not here: a clone was deepened, packs came or went."""
+        state = self.repository.state()
+        with self._lock:
+            if state != self._state:
+                self._state = state
+                self._lines.clear()
+                self._looked.clear()
+                self._windows.clear()
+                self._messages.clear()
+                self._message.clear()
+                self._commits.clear()
+                self._renamed.clear()
 
     # --- instants
 
     def line(self, tip: CommitId, deadline: float | None = None) -> Line:
         """The first-parent line that ends in a commit. Raises Late."""
+        self._keep_up()
         known = self._lines.get(tip)
         if known is None:
             known = self._known_line(tip) or self._read_line(tip, deadline)
@@ -285,32 +303,58 @@ class History:
 
     def events(self, line: Line, part: int, deadline: float | None = None) -> Events | None:
         """What the commits of one part of the line changed; None where a tree is missing. Raises Late."""
-        end = min((part + 1) * STEP, len(line))
-        name = line.commits[end - 1], part
-        if name in self._parts:
-            return self._parts[name]
-        if end == (part + 1) * STEP:
-            self._fetch_events(line, part)
-            if name in self._parts:
-                return self._parts[name]
-        found = self._read_events(line, part * STEP, end, deadline)
-        self._hold(name, found)
-        if found is not None and self.store is not None and end == (part + 1) * STEP and self._lasting(line):
-            key = _key(self.repository.shallow(), name[0])
-            self.store.put_many("events", {key: _encoder.encode(found)})
+        name, whole = _name(line, part)
+        known = self._known_events(line, part)
+        if known is not None:
+            return known
+        found = self._read_events(line, part, deadline)
+        if found is not None:
+            self._hold(name, found)
+        if found is not None and self.store is not None and whole and self._lasting(line):
+            self.store.put_many("events", {_key(self.repository.shallow(), name[0]): _encoder.encode(found)})
         return found
 
-    def _read_events(self, line: Line, start: int, end: int, deadline: float | None) -> Events | None:
+    def events_of(
+        self, path: Path, line: Line, part: int, deadline: float | None, company: Sequence[Path] = ()
+    ) -> Sequence[Event] | None:
+        """What they did to one path; None where a tree on the way is missing. Raises Late.
+
+        Where it is not known what they changed, no more is looked at than this and the paths in its company.
+        """
+        known = self._known_events(line, part)
+        if known is not None:
+            return known.get(path, ())
+        name, _ = _name(line, part)
+        with self._lock:
+            looked = self._looked.setdefault(name, {})
+            while len(self._looked) > 1024:
+                self._looked.popitem(last=False)
+        if path not in looked:
+            new = {path, *company} - looked.keys()
+            found = self._read_events(line, part, deadline, wanted(new))
+            if found is None and new != {path}:
+                new = {path}
+                found = self._read_events(line, part, deadline, wanted(new))
+            looked.update((one, None if found is None else found.get(one, [])) for one in new)
+        return looked[path]
+
+    def _known_events(self, line: Line, part: int) -> Events | None:
+        name, whole = _name(line, part)
+        if whole and name not in self._parts:
+            self._fetch_events(line, part)
+        return self._parts.get(name)
+
+    def _read_events(self, line: Line, part: int, deadline: float | None, only: Wanted | None = None) -> Events | None:
         found: Events = {}
         with self.repository.objects() as objects:
             differ = Differ(objects)
             try:
-                for position in range(start, end):
+                for position in range(part * STEP, min((part + 1) * STEP, len(line))):
                     check(deadline)
                     if position == 0 and line.cut:
                         continue  # what the first one here changed is not known
                     before = line.trees[position - 1] if position else None
-                    for path, was, now in _tuples(differ.changes(before, line.trees[position])):
+                    for path, was, now in _tuples(differ.changes(before, line.trees[position], only)):
                         found.setdefault(path, []).append((position, was, now))
             except Missing:
                 return None
@@ -331,7 +375,7 @@ class History:
             with suppress(DecodeError, ValueError):
                 self._hold(keys[key], cast(Events, _events_decoder.decode(value)))
 
-    def _hold(self, name: tuple[CommitId, int], events: Events | None) -> None:
+    def _hold(self, name: tuple[CommitId, int], events: Events) -> None:
         with self._lock:
             self._parts[name] = events
             while len(self._parts) > 512:
@@ -348,7 +392,8 @@ class History:
                     known = renames(list(Differ(objects).changes(before, after)), objects)
                 except Missing:
                     known = {}
-            if self.store is not None:
+                lasting = not objects.lacked
+            if self.store is not None and lasting:
                 self.store.put_many("renames", {commit: _encoder.encode(known)})
         with self._lock:
             self._renamed[commit] = known
@@ -386,20 +431,35 @@ class History:
             return Windows((certain,) * len(pieces))
         found: dict[int, Window] = {}
         complete = True
+        keys = [
+            (tip, snapshot.commit, path, hashlib.sha1(data, usedforsecurity=False).digest()) for path, data in pieces
+        ]
+        paths = sorted({path for path, _ in pieces})
         with self.repository.objects() as objects:
-            for path in sorted({path for path, _ in pieces}):
+            for path in paths:
                 mine = {index: data for index, (of, data) in enumerate(pieces) if of == path}
                 if snapshot.commit is None and not _committed(snapshot, path):
                     found |= dict.fromkeys(mine, Window())
                     continue
-                trace = _Trace(self, objects, line, path, position, deadline)
+                found |= {index: window for index in mine if (window := self._windows.get(keys[index])) is not None}
+                mine = {index: data for index, data in mine.items() if index not in found}
+                trace = _Trace(self, objects, line, path, position, deadline, paths)
                 try:
-                    found |= trace.windows(mine, forward=snapshot.commit is not None)
+                    traced = trace.windows(mine, forward=snapshot.commit is not None) if mine else {}
                 except Late:
                     opens, closes = line.window(position)
                     found |= dict.fromkeys(mine, Window(opens, None if snapshot.commit is None else closes))
                     complete = False
+                else:
+                    found |= traced
+                    self._note({keys[index]: window for index, window in traced.items()})
         return Windows(tuple(found[index] for index in range(len(pieces))), complete)
+
+    def _note(self, windows: Mapping[tuple[object, ...], Window]) -> None:
+        with self._lock:
+            self._windows.update(windows)
+            while len(self._windows) > 20_000:
+                self._windows.popitem(last=False)
 
     def runs(self, path: Path, snapshot: Snapshot, deadline: float | None = None) -> list[Run]:
         """Every content a path's file had up to a snapshot, newest first, through renames. Raises Late."""
@@ -410,7 +470,7 @@ class History:
         found: list[Run] = []
         closes: Instant | None = None
         with self.repository.objects() as objects:
-            for at, name, blob in _Trace(self, objects, line, path, position, deadline).back():
+            for at, name, blob in _Trace(self, objects, line, path, position, deadline, (path,)).back():
                 opens = Instant(line.times[at])
                 found.append(Run(name, blob, line.commits[at], opens, closes))
                 closes = opens
@@ -486,12 +546,13 @@ class History:
                 check(deadline)
                 header = self.header(objects, commit)
                 found[commit] = read_message(objects, differ, commit, header, commit in shallow)
+            lasting = not objects.lacked
         self._message.update(found)
-        if self.store is not None:
-            lasting: dict[bytes, bytes] = {
+        if self.store is not None and lasting:
+            kept: dict[bytes, bytes] = {
                 commit: _encoder.encode(found[commit]) for commit in commits if commit not in shallow
             }
-            self.store.put_many("messages", lasting)
+            self.store.put_many("messages", kept)
         return found
 
     def _landed(
@@ -554,7 +615,7 @@ class History:
             return None
         line, position = found
         with self.repository.objects() as objects:
-            trace = _Trace(self, objects, line, path, len(line) - 1, deadline)
+            trace = _Trace(self, objects, line, path, len(line) - 1, deadline, (path,))
             return trace.then(position, snapshot.entries)
 
     def path_now(self, path: Path, snapshot: Snapshot, deadline: float | None = None) -> Path | None:
@@ -567,7 +628,7 @@ class History:
         if path in today:
             return path
         with self.repository.objects() as objects:
-            return _Trace(self, objects, line, path, position, deadline).now(today)
+            return _Trace(self, objects, line, path, position, deadline, (path,)).now(today)
 
     def _lines_of(self, snapshot: Snapshot, deadline: float | None) -> tuple[Line, int] | None:
         """The served line of a snapshot and its place there."""
@@ -650,6 +711,12 @@ class History:
         return []
 
 
+def _name(line: Line, part: int) -> tuple[tuple[CommitId, int], bool]:
+    """What a part of the line is called in memory, and whether it is a whole one."""
+    end = min((part + 1) * STEP, len(line))
+    return (line.commits[end - 1], part), end == (part + 1) * STEP
+
+
 def _key(shallow: frozenset[CommitId], commit: CommitId) -> bytes:
     """Where a clone is shallow decides how far back a line goes, so it is part of the name."""
     where = hashlib.sha1(b"".join(sorted(shallow)), usedforsecurity=False).digest()[:8] if shallow else b""
@@ -711,14 +778,21 @@ def _common(most: int, equal: Callable[[int], bool]) -> int:
 
 
 class _Trace:
-    """One file followed from a commit on the line, back and forward.
+    """One file followed from a commit on the line, back and forward. `company` are paths whose turn comes, too.
 
     Only the last commit of an instant is ever an answer, so only what it holds counts as a state: what came and went
     between two commits of one effective time was never there. An event's effect is seen at its time's last commit.
     """
 
     def __init__(
-        self, history: History, objects: Objects, line: Line, path: Path, position: int, deadline: float | None
+        self,
+        history: History,
+        objects: Objects,
+        line: Line,
+        path: Path,
+        position: int,
+        deadline: float | None,
+        company: Sequence[Path],
     ) -> None:
         self.history = history
         self.objects = objects
@@ -726,6 +800,7 @@ class _Trace:
         self.path = path
         self.position = position
         self.deadline = deadline
+        self.company = company
         self._read: dict[BlobId, bytes] = {}
 
     def windows(self, pieces: Mapping[int, bytes], forward: bool) -> dict[int, Window]:
@@ -885,10 +960,9 @@ class _Trace:
     def _latest(self, path: Path, position: int) -> Event | None:
         """The last event of a path at or before a position; None where it has none since the line began."""
         for part in range(position // STEP, -1, -1):
-            events = self.history.events(self.line, part, self.deadline)
-            if events is None:
+            mine = self.history.events_of(path, self.line, part, self.deadline, self.company)
+            if mine is None:
                 return _UNKNOWN
-            mine = events.get(path, ())
             index = bisect_right(mine, position, key=_position)
             if index:
                 return mine[index - 1]
@@ -897,10 +971,9 @@ class _Trace:
     def _earliest(self, path: Path, position: int) -> Event | None:
         """The first event of a path after a position."""
         for part in range((position + 1) // STEP, (len(self.line) - 1) // STEP + 1):
-            events = self.history.events(self.line, part, self.deadline)
-            if events is None:
+            mine = self.history.events_of(path, self.line, part, self.deadline, self.company)
+            if mine is None:
                 return _UNKNOWN
-            mine = events.get(path, ())
             index = bisect_right(mine, position, key=_position)
             if index < len(mine):
                 return mine[index]

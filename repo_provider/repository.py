@@ -79,13 +79,14 @@ TREE, LINK, GITLINK = b"40000", b"120000", b"160000"
 
 
 class Objects:
-    """An open object database, for one thread at a time."""
+    """An open object database, for one thread at a time. `lacked`: something was asked for that is not here."""
 
     def __init__(self, repository: pygit2.Repository, stamp: object, explain: Callable[[bytes], Exception]) -> None:
         self.repository = repository
         self.stamp = stamp
         self._odb = repository.odb
         self._explain = explain
+        self.lacked = False
 
     def close(self) -> None:
         """Let go of packs and their mappings now, not when a collector comes by."""
@@ -97,6 +98,7 @@ class Objects:
         try:
             found, data = self._odb.read(pygit2.Oid(raw=name))
         except _FAILURES:
+            self.lacked = True
             raise self._explain(name) from None
         if found != kind or _checksum(kind, data) != name:
             raise Missing(name)
@@ -123,6 +125,7 @@ class Objects:
         try:
             return int(self._odb.read_header(pygit2.Oid(raw=name))[1])
         except _FAILURES:
+            self.lacked = True
             raise self._explain(name) from None
 
 
@@ -285,6 +288,7 @@ class Repository:
             lent = self._stock.pop() if self._stock else None
         if lent is None:
             lent = Objects(_open(self.git_dir, self.git_dir), stamp, self._why_missing)
+        lent.lacked = False
         try:
             yield lent
         finally:
@@ -475,6 +479,10 @@ class Repository:
         if data is None or _checksum(ObjectType.BLOB, data) != entry.blob:
             return None
         return data
+
+    def state(self) -> object:
+        """Changes when objects may be here that were not: packs came or went, a shallow clone was deepened."""
+        return self._stamp(), self.shallow()
 
     # --- what is unusual about it
 
