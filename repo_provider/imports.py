@@ -427,12 +427,14 @@ class _Modules(_Scheme):
         if imported.relative and base is None:
             return
         own = self.find(parts, base, path)
-        for name, alias in imported.names or (("", imported.module),):
+        whole = imported.module.split(self.rules.separator)[-1] if self.rules.inline else imported.module
+        for name, alias in imported.names or (("", whole),):
             inner = self.find([*parts, self.styled(name)], base, path) if name and name != "*" else None
             files = () if own is None else (own,)
             if name in ("", "*"):
-                opens = name == "*" and alias == "*"
-                yield Binding("" if opens else alias, files, open=opens, at=imported.at)
+                everything = name == "*" and alias == "*"
+                opens = everything or (self.rules.inline and not imported.names)
+                yield Binding("" if everything else alias, files, open=opens, at=imported.at)
             elif inner is not None and inner != own:
                 yield Binding(alias, (inner,), at=imported.at)
             else:
