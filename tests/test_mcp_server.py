@@ -125,9 +125,11 @@ def test_every_tool_answers_in_process(era: str) -> None:
     run(test)
 
 
-def spawn(*options: str) -> StdioServerParameters:
+def spawn(*options: str) -> Any:
     arguments = ["-m", "repo_provider", "mcp", "--no-store", *options]
-    return StdioServerParameters(command=sys.executable, args=arguments, cwd=Path(__file__).parents[1])
+    return mcp.client.stdio.stdio_client(
+        StdioServerParameters(command=sys.executable, args=arguments, cwd=Path(__file__).parents[1])
+    )
 
 
 @pytest.mark.parametrize("era", ERAS)
