@@ -55,6 +55,8 @@ COUNTING = 0.6
 """Of the time a query has: what counting words may take before the files counted so far have to do."""
 EXPLAINING = 0.3
 """Of the time left then: what reading commit messages may take."""
+READING_WALL = 60.0
+"""Seconds a worker may take over a part of history."""
 HOPPED = 4
 """Anchors whose surroundings are looked at."""
 _MINOR = frozenset(("test", "example", "bench", "docs", "vendored", "generated", "lockfile"))
@@ -119,7 +121,7 @@ class Provider:
         self._say_once(*self.store.notes)
         self.repository.store = self.store
         self.workers = Workers(settings.workers)
-        self.history = History(self.repository, self.store)
+        self.history = History(self.repository, self.store, self._bulk)
         self.corpus = Corpus(self.repository, self.store, self.workers)
         self._counts: Counts | None = None
         if settings.tokenizer is not None:
@@ -151,6 +153,10 @@ class Provider:
         self.corpus.keep()
         self.history.build(lambda: self._closed)
         self.corpus.outline_all(survey, report)
+
+    def _bulk(self, task: str, payloads: Sequence[bytes], deadline: float | None) -> Sequence[bytes | None]:
+        """History's helpers; what nobody waits for gives way."""
+        return self.workers.run(task, payloads, wall=READING_WALL, deadline=deadline, background=deadline is None)
 
     def close(self) -> None:
         """End every process and thread of this provider; what is known stays in the store."""
@@ -392,7 +398,7 @@ class Provider:
         shortlist = ranking.candidates(
             plan,
             matches,
-            lambda path: survey.facts[path].traits,
+            lambda path: survey.facts[path].traits - _wanted(plan, near.get(path, 0.0)),
             accepts=_accepts(plan, survey, paths),
             neighbours=near,
         )
@@ -982,6 +988,11 @@ def _accepts(plan: Plan, survey: Survey, paths: PathFilter | None) -> Callable[[
     if code and prose:
         return None if paths is None else paths.matches
     return lambda path: (paths is None or paths.matches(path)) and survey.prose(path) == prose
+
+
+def _wanted(plan: Plan, nearness: float) -> frozenset[str]:
+    """Traits that speak against a file do not where it is as near as can be to a definition: its callers, its tests."""
+    return _MINOR if nearness >= 1.0 and any(anchor.name for anchor in plan.anchors) else frozenset()
 
 
 def _by_name(plan: Plan, snapshot: Snapshot) -> list[Path]:

@@ -140,8 +140,6 @@ REQUIREMENTS: dict[str, str] = {
 
 GAPS: dict[str, str] = {
     # row -> which tests will show it
-    "G3": "provider: graph",
-    "G4": "provider: graph",
 }
 
 
