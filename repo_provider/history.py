@@ -13,14 +13,16 @@ Deadlines are readings of `time.monotonic`; where one passes, `Late` is raised o
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import TypeAlias, cast
 
 from msgspec import DecodeError, Struct, msgpack
@@ -37,6 +39,9 @@ PART, STEP = 512, 128
 
 MESSAGES = 8000
 """How many of the newest commits' messages explain files."""
+
+AT_ONCE = 16
+"""Parts worked out at a time."""
 
 RUNS = 64
 """How many contents of a file a window is followed through, each way."""
@@ -151,12 +156,17 @@ class Run(Struct, frozen=True):
     closes: Instant | None = None
 
 
-class History:
-    """What a repository's history says; for any number of threads."""
+Bulk: TypeAlias = Callable[[str, Sequence[bytes], float | None], Sequence[bytes | None]]
+"""Does a task (`module:function`, bytes to bytes) for many payloads elsewhere, until a deadline; None: not done."""
 
-    def __init__(self, repository: Repository, store: KeyValues | None = None) -> None:
+
+class History:
+    """What a repository's history says; for any number of threads. `bulk` is who helps where there is much to read."""
+
+    def __init__(self, repository: Repository, store: KeyValues | None = None, bulk: Bulk | None = None) -> None:
         self.repository = repository
         self.store = store
+        self.bulk = bulk
         self._lock = threading.Lock()
         self._headers: dict[CommitId, Header] = {}
         self._lines: OrderedDict[CommitId, Line] = OrderedDict()
@@ -295,11 +305,29 @@ class History:
         if tip is None:
             return True
         line = self.line(tip)
-        for part in range((len(line) - 1) // STEP, -1, -1):
+        parts = range((len(line) - 1) // STEP, -1, -1)
+        at_once = 1 if self.bulk is None else AT_ONCE
+        for start in range(0, len(parts), at_once):
             if stop():
                 return False
-            self.events(line, part)
+            self._build(line, parts[start : start + at_once])
         return True
+
+    def _build(self, line: Line, parts: Sequence[int]) -> None:
+        """Make sure that these parts are in the store; where there is none, in memory."""
+        lasting = self.store is not None and self.bulk is not None and self._lasting(line)
+        todo = [part for part in parts if _name(line, part)[0] not in self._parts]
+        keys = {_key(self.repository.shallow(), _name(line, part)[0][0]): part for part in todo}
+        if self.store is not None:
+            keys = {key: keys[key] for key in keys.keys() - self.store.get_many("events", list(keys)).keys()}
+        whole = {part: key for key, part in keys.items() if lasting and _name(line, part)[1]}
+        payloads = [_encoder.encode(_EventsTask.of(self.repository, line, part)) for part in whole]
+        done = [] if self.bulk is None or not payloads else self.bulk(_EVENTS_TASK, payloads, None)
+        found = {part: data for part, data in zip(whole, done, strict=False) if data}
+        if self.store is not None and found:
+            self.store.put_many("events", {whole[part]: data for part, data in found.items()})
+        for part in sorted(set(keys.values()) - found.keys(), reverse=True):
+            self.events(line, part)
 
     def events(self, line: Line, part: int, deadline: float | None = None) -> Events | None:
         """What the commits of one part of the line changed; None where a tree is missing. Raises Late."""
@@ -345,20 +373,12 @@ class History:
         return self._parts.get(name)
 
     def _read_events(self, line: Line, part: int, deadline: float | None, only: Wanted | None = None) -> Events | None:
-        found: Events = {}
+        end = min((part + 1) * STEP, len(line))
+        first = part * STEP
+        if first == 0 and line.cut:
+            first = 1  # what the first one here changed is not known
         with self.repository.objects() as objects:
-            differ = Differ(objects)
-            try:
-                for position in range(part * STEP, min((part + 1) * STEP, len(line))):
-                    check(deadline)
-                    if position == 0 and line.cut:
-                        continue  # what the first one here changed is not known
-                    before = line.trees[position - 1] if position else None
-                    for path, was, now in _tuples(differ.changes(before, line.trees[position], only)):
-                        found.setdefault(path, []).append((position, was, now))
-            except Missing:
-                return None
-        return found
+            return _events(objects, line.trees[max(first - 1, 0) : end], first, deadline, only)
 
     def _fetch_events(self, line: Line, part: int) -> None:
         """Take this part and its neighbours from the store."""
@@ -531,11 +551,31 @@ class History:
                 with suppress(DecodeError, ValueError):
                     found[CommitId(key)] = self._message[CommitId(key)] = _message_decoder.decode(value)
         missing = [commit for commit in commits if commit not in found]
+        if self.bulk is not None and len(missing) > STEP:
+            helped = self._work_out_in_bulk(missing, deadline)
+            found |= helped
+            missing = [commit for commit in missing if commit not in helped]
         for start in range(0, len(missing), STEP):
             found |= self._work_out(missing[start : start + STEP], deadline)
         if len(self._message) > 4 * MESSAGES:
             self._message = dict(found)
         return [found[commit] for commit in commits]
+
+    def _work_out_in_bulk(self, commits: Sequence[CommitId], deadline: float | None) -> dict[CommitId, Message]:
+        assert self.bulk is not None
+        runs = [commits[start : start + STEP] for start in range(0, len(commits), STEP)]
+        payloads = [_encoder.encode(_MessagesTask.of(self.repository, run)) for run in runs]
+        found: dict[CommitId, Message] = {}
+        for done in self.bulk(_MESSAGES_TASK, payloads, deadline):
+            answer = None if done is None else _messages_decoder.decode(done)
+            if answer is not None:
+                found |= {message.commit: message for message in answer.messages}
+                if self.store is not None:
+                    kept = {message.commit: _encoder.encode(message) for message in answer.messages}
+                    self.store.put_many("messages", {key: kept[key] for key in answer.lasting})
+        self._message.update(found)
+        check(deadline)
+        return found
 
     def _work_out(self, commits: Sequence[CommitId], deadline: float | None) -> dict[CommitId, Message]:
         shallow = self.repository.shallow()
@@ -549,10 +589,8 @@ class History:
             lasting = not objects.lacked
         self._message.update(found)
         if self.store is not None and lasting:
-            kept: dict[bytes, bytes] = {
-                commit: _encoder.encode(found[commit]) for commit in commits if commit not in shallow
-            }
-            self.store.put_many("messages", kept)
+            kept = {commit: _encoder.encode(found[commit]) for commit in commits if commit not in shallow}
+            self.store.put_many("messages", cast(dict[bytes, bytes], kept))
         return found
 
     def _landed(
@@ -721,6 +759,23 @@ def _key(shallow: frozenset[CommitId], commit: CommitId) -> bytes:
     """Where a clone is shallow decides how far back a line goes, so it is part of the name."""
     where = hashlib.sha1(b"".join(sorted(shallow)), usedforsecurity=False).digest()[:8] if shallow else b""
     return where + commit
+
+
+def _events(
+    objects: Objects, trees: Sequence[bytes], first: int, deadline: float | None = None, only: Wanted | None = None
+) -> Events | None:
+    """What the commits with these trees changed, from position `first` on; the tree before that leads, if any."""
+    found: Events = {}
+    differ = Differ(objects)
+    befores = [None, *trees] if first == 0 else trees
+    try:
+        for position, (before, after) in enumerate(pairwise(befores), first):
+            check(deadline)
+            for path, was, now in _tuples(differ.changes(before, after, only)):
+                found.setdefault(path, []).append((position, was, now))
+    except Missing:
+        return None
+    return found
 
 
 def _tuples(changes: Iterable[Change]) -> Iterator[tuple[Path, BlobId | None, BlobId | None]]:
@@ -1005,3 +1060,71 @@ _UNKNOWN: Event = (-1, None, None)
 
 def _position(event: Event) -> int:
     return event[0]
+
+
+# --- elsewhere ---------------------------------------------------------------------------------------------------
+
+
+class _EventsTask(Struct, frozen=True, array_like=True):
+    """One part of a line for another process: its trees, led by the one before."""
+
+    git_dir: bytes
+    common_dir: bytes
+    first: int
+    trees: list[bytes]
+
+    @classmethod
+    def of(cls, repository: Repository, line: Line, part: int) -> _EventsTask:
+        first = 1 if part == 0 and line.cut else part * STEP
+        return cls(*_where(repository), first, line.trees[max(first - 1, 0) : (part + 1) * STEP])
+
+
+class _MessagesTask(Struct, frozen=True, array_like=True):
+    git_dir: bytes
+    common_dir: bytes
+    commits: list[CommitId]
+
+    @classmethod
+    def of(cls, repository: Repository, commits: Sequence[CommitId]) -> _MessagesTask:
+        return cls(*_where(repository), list(commits))
+
+
+class _MessagesDone(Struct, frozen=True, array_like=True):
+    """`lasting` are those that no object to come can change."""
+
+    messages: list[Message]
+    lasting: list[CommitId]
+
+
+_EVENTS_TASK, _MESSAGES_TASK = "repo_provider.history:events_task", "repo_provider.history:messages_task"
+_messages_decoder = msgpack.Decoder(_MessagesDone)
+
+
+def events_task(payload: bytes) -> bytes:
+    """Encoded events of one part; nothing where a tree is missing."""
+    task = msgpack.decode(payload, type=_EventsTask)
+    with _opened(task.git_dir, task.common_dir).objects() as objects:
+        found = _events(objects, task.trees, task.first)
+    return b"" if found is None else _encoder.encode(found)
+
+
+def messages_task(payload: bytes) -> bytes:
+    task = msgpack.decode(payload, type=_MessagesTask)
+    repository = _opened(task.git_dir, task.common_dir)
+    shallow = repository.shallow()
+    with repository.objects() as objects:
+        differ = Differ(objects)
+        found = [
+            read_message(objects, differ, commit, objects.header(commit), commit in shallow) for commit in task.commits
+        ]
+        lasting = [] if objects.lacked else [commit for commit in task.commits if commit not in shallow]
+    return _encoder.encode(_MessagesDone(found, lasting))
+
+
+def _where(repository: Repository) -> tuple[bytes, bytes]:
+    return os.fsencode(repository.git_dir), os.fsencode(repository.common_dir)
+
+
+@lru_cache(maxsize=1)
+def _opened(git_dir: bytes, common_dir: bytes) -> Repository:
+    return Repository(None, os.fsdecode(git_dir), os.fsdecode(common_dir), None, 0)
