@@ -17,7 +17,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from io import TextIOWrapper
 from time import monotonic
 from traceback import format_exception
@@ -171,8 +171,12 @@ class Repositories:
 
 def _named(paths: Sequence[str]) -> dict[str, str]:
     """Folders by their last name, by their whole path where two share it."""
-    short = [os.path.basename(path) or path for path in paths]
-    return {printable(name if short.count(name) == 1 else path): path for name, path in zip(short, paths, strict=True)}
+    short = [_short(path) for path in paths]
+    return {name if short.count(name) == 1 else printable(path): path for name, path in zip(short, paths, strict=True)}
+
+
+def _short(path: str) -> str:
+    return printable(os.path.basename(path) or path)
 
 
 def _root_path(uri: str) -> str | None:
@@ -204,7 +208,7 @@ class Edge:
         self._repositories = repositories
         self._deadline = deadline
         self._log = log
-        self._threads = ThreadPoolExecutor(WORKERS, "mcp")
+        self._turns = asyncio.Semaphore(WORKERS)
         self._asked_for_roots = False
         self.server: Server[Any] = Server(
             name,
@@ -219,10 +223,11 @@ class Edge:
         )
 
     async def _list(self, ctx: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        await self._follow(ctx, None)
-        names = self._repositories.names
-        if len(names) == 1:
-            self._repositories.open()  # the first question need not wait for all of it
+        names: Sequence[str] | None = None
+        if await self._follow(ctx, None) is None:
+            names = self._repositories.names
+            if len(names) == 1:
+                self._repositories.open()  # the first question need not wait for all of it
         return types.ListToolsResult(tools=[_tool(tool, names) for tool in TOOLS.values()])
 
     async def _call(
@@ -258,17 +263,18 @@ class Edge:
             provider = opened.provider()
             if cancelled.is_set():
                 raise _Cancelled
-            return tool.answer(provider, asked, Call(name, deadline, report))
+            named = asked.repository or not provider.roots
+            return tool.answer(provider, asked, Call(name if named else _short(provider.roots[0]), deadline, report))
 
         try:
-            return await self._wait(ctx, opened, work, deadline)
+            async with self._turns:
+                return await self._wait(ctx, opened, work, deadline)
         finally:
             cancelled.set()
 
     async def _wait(self, ctx: _Context, opened: _Opened, work: Callable[[], Answer], deadline: float | None) -> Answer:
         """Do it in a thread, telling the client how far it is. What the client cancels is not waited for."""
-        result = asyncio.get_running_loop().run_in_executor(self._threads, work)
-        result.add_done_callback(_forget)
+        result = _begun(work)
         told = 0
         while not result.done():
             await asyncio.wait({result}, timeout=PROGRESS)
@@ -285,7 +291,8 @@ class Edge:
     async def _follow(self, ctx: _Context, given: types.InputResponses | None) -> str | None:
         """Learn the client's roots where they are followed. Not None where the client has to be asked first.
 
-        A client of the handshake era is asked once and tells of changes; a later one has to be asked with each call.
+        A client of the handshake era is asked once and tells of changes; a later one can be asked with a call only,
+        and is with each.
         """
         capabilities = ctx.session.client_capabilities
         if self._repositories.fixed or capabilities is None or capabilities.roots is None:
@@ -294,8 +301,6 @@ class Edge:
             if not self._asked_for_roots:
                 self._asked_for_roots = True
                 await self._ask(ctx)
-            return None
-        if ctx.method != "tools/call":
             return None
         answer = (given or {}).get("roots")
         if not isinstance(answer, types.ListRootsResult):
@@ -321,13 +326,23 @@ class Edge:
             await ctx.session.send_tool_list_changed()
 
 
-def _forget(result: asyncio.Future[Any]) -> None:
-    """Take the outcome of work that nobody may be waiting for, so that no one complains about it."""
-    if not result.cancelled():
-        result.exception()
+def _begun(work: Callable[[], Answer]) -> asyncio.Future[Answer]:
+    """The outcome of work in a thread of its own: one that never ends is in nobody's way."""
+    promise: Future[Answer] = Future()
+
+    def run() -> None:
+        try:
+            promise.set_result(work())
+        except BaseException as error:
+            promise.set_exception(error)
+
+    result = asyncio.wrap_future(promise)
+    result.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be waiting any more
+    threading.Thread(target=run, daemon=True).start()
+    return result
 
 
-def _tool(tool: Tool[Any], repositories: Sequence[str]) -> types.Tool:
+def _tool(tool: Tool[Any], repositories: Sequence[str] | None) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title,

@@ -54,7 +54,7 @@ AsOf = Annotated[
         "2024-06-30T12:00:00Z, a commit, a tag or a branch. Left out: the files as they are on disk now."
     ),
 ]
-Repository = Annotated[str, Meta(description="Which of the open repositories is asked.")]
+Repository = Annotated[str, Meta(description="Which of the open repositories is asked, where there are several.")]
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------
@@ -574,21 +574,23 @@ class Tool(Generic[_Asked]):
             takes = ", ".join(name for name in self.takes.__struct_fields__ if name != "repository")
             raise BadRequest(f"{error}; {self.name} takes {takes}", reason="usage") from None
 
-    def input_schema(self, repositories: Sequence[str] = ()) -> dict[str, Any]:
-        """What it takes. Where there are several repositories, which one is meant has to be said."""
+    def input_schema(self, repositories: Sequence[str] | None = ()) -> dict[str, Any]:
+        """What it takes. Where there are several repositories, which one is meant has to be said.
+
+        None: how many there are shows with a call only.
+        """
         schema = _schema(self.takes)
-        del schema["properties"]["repository"]
+        if repositories is None:
+            return schema
+        described = schema["properties"].pop("repository")
         if len(repositories) > 1:
-            described = {"type": "string", "enum": list(repositories), "description": _NAMED}
-            schema["properties"]["repository"] = described
+            del described["default"]
+            schema["properties"]["repository"] = {**described, "enum": list(repositories)}
             schema["required"] = [*schema.get("required", ()), "repository"]
         return schema
 
     def output_schema(self) -> dict[str, Any]:
         return _schema(self.gives)
-
-
-_NAMED = "Which of the open repositories is asked."
 
 
 def _lenient(arguments: Mapping[str, Any], takes: type[Struct]) -> dict[str, Any]:
