@@ -106,10 +106,9 @@ def test_every_command_stands_in_the_table_and_every_row_is_a_command() -> None:
 
 
 def test_every_command_that_is_shown_takes_the_options_it_is_shown_with() -> None:
-    typed = [shlex.split(line[2:]) for block in blocks("console") for line in block.splitlines() if line[:2] == "$ "]
-    assert typed
-    for program, name, *words in typed:
-        assert "repo-provider" == program
+    lines = [line for block in blocks("console") for line in block.splitlines() if line.startswith("$ repo-provider ")]
+    assert lines
+    for _, _, name, *words in map(shlex.split, lines):
         command = commands.commands[name]
         if isinstance(command, click.Group):
             command = command.commands[words.pop(0)]
