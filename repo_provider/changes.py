@@ -14,7 +14,7 @@ from typing import TypeAlias, cast
 from msgspec import Struct
 
 from repo_provider.model import BlobId, Path
-from repo_provider.repository import GITLINK, LINK, TREE, Missing, Objects
+from repo_provider.repository import GITLINK, LINK, TREE, Missing, Objects, usual_mode
 from repo_provider.worktree import git_blob_id
 
 
@@ -28,7 +28,7 @@ class Change(Struct, frozen=True, array_like=True):
 
 # --- trees -----------------------------------------------------------------------------------------------------
 
-_ENTRY = re.compile(rb"0*(\d+ [^\0]+\0.{20})", re.DOTALL)  # old tools wrote modes with leading zeros
+_ENTRY = re.compile(rb"0*([0-7]+ [^\0]+\0.{20})", re.DOTALL)  # old tools wrote modes with leading zeros
 _Entries: TypeAlias = frozenset[bytes]
 Wanted: TypeAlias = Mapping[bytes, "Wanted | None"]
 """Names to look at, and below directories the names in them; None below a file's name."""
@@ -99,7 +99,7 @@ def _by_name(entries: Iterable[bytes]) -> dict[bytes, tuple[bytes, bytes]]:
     found: dict[bytes, tuple[bytes, bytes]] = {}
     for entry in entries:
         mode, _, rest = entry.partition(b" ")
-        found[rest[:-21]] = mode, rest[-20:]
+        found[rest[:-21]] = usual_mode(mode), rest[-20:]
     return found
 
 

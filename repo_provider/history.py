@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from repo_provider.changes import Change, Differ, Wanted, file_at, renames, wanted
 from repo_provider.commits import Commit, Message, Messages, read_commit, read_message, renamed_forward
-from repo_provider.model import BlobId, CommitId, KeyValues, Path, Snapshot
+from repo_provider.model import BlobId, CommitId, KeyValues, Path, Snapshot, Text
 from repo_provider.protocol import Digest, Instant, digest
 from repo_provider.repository import Header, Missing, Objects, Repository
 
@@ -912,10 +912,10 @@ class _Trace:
         return left | self._placed(unsure, other) if unsure else left
 
     def _blob(self, blob: BlobId) -> bytes:
-        """A content, the last two of them remembered: each is compared with the one before and the one after."""
+        """A content as pieces are cut from it, the last two remembered: each is compared with both its neighbours."""
         data = self._read.get(blob)
         if data is None:
-            data = self.objects.blob(blob)
+            data = Text(self.objects.blob(blob)).data
             for old in list(self._read)[:-1]:
                 del self._read[old]
             self._read[blob] = data

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -72,10 +73,21 @@ class Header(Struct, frozen=True):
     time: int
 
 
-_TREE_ENTRY = re.compile(rb"0*(\d+) ([^\0]+)\0(.{20})", re.DOTALL)
+_TREE_ENTRY = re.compile(rb"0*([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)  # old tools wrote modes with leading zeros
 _COMMITTER_TIME = re.compile(rb"\ncommitter .*> (-?\d{1,30})(?: |\n)")
 
-TREE, LINK, GITLINK = b"40000", b"120000", b"160000"
+TREE, LINK, GITLINK, FILE, EXECUTABLE = b"40000", b"120000", b"160000", b"100644", b"100755"
+_MODES = frozenset((TREE, LINK, GITLINK, FILE, EXECUTABLE))
+
+
+def usual_mode(mode: bytes) -> bytes:
+    """A tree entry's mode as git takes it: old tools wrote the permissions on disk, `40755` and `100664`."""
+    if mode in _MODES:
+        return mode
+    bits = int(mode, 8)
+    if stat.S_ISREG(bits):
+        return EXECUTABLE if bits & 0o100 else FILE
+    return TREE if stat.S_ISDIR(bits) else LINK if stat.S_ISLNK(bits) else GITLINK
 
 
 class Objects:
@@ -114,8 +126,11 @@ class Objects:
         return self._read(name, ObjectType.TREE)
 
     def tree(self, name: bytes) -> list[tuple[bytes, bytes, bytes]]:
-        """(mode, name, id) of every entry, in git's order."""
-        return _TREE_ENTRY.findall(self.tree_bytes(name))
+        """(mode, name, id) of every entry, in the order written."""
+        entries = _TREE_ENTRY.findall(self.tree_bytes(name))
+        if {mode for mode, _, _ in entries} <= _MODES:
+            return entries
+        return [(usual_mode(mode), entry, identity) for mode, entry, identity in entries]
 
     def blob(self, name: BlobId) -> bytes:
         return self._read(name, ObjectType.BLOB)
@@ -383,7 +398,7 @@ class Repository:
         for path, mode, name in _leaves(objects, objects.header(commit).tree, skipped):
             reason = self._unserved(objects, mode, name)
             if reason is None:
-                entries[path] = Entry(name, mode == b"100755")
+                entries[path] = Entry(name, mode == EXECUTABLE)
             else:
                 skipped.setdefault(reason, []).append(path)
         return Snapshot(entries, commit=commit, skipped=_frozen(skipped))

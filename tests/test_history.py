@@ -266,6 +266,14 @@ def test_a_window_is_that_of_the_very_lines() -> None:
     assert days("2026-01-03", "2026-01-04") == window(of, seen, "a.py", "zero\none\ntwo\n")
 
 
+def test_a_window_of_transcoded_text_has_an_end() -> None:
+    """Pieces of a UTF-16 file are cut from it as UTF-8, and looked for in its other contents as such."""
+    made = line_of(make_repo(), [{"a.py": f"x = {number}\ny\n".encode("utf-16")} for number in range(3)])
+    of = history(made)
+    assert days("2026-01-02", "2026-01-03") == window(of, snapshot(of, "2026-01-02"), "a.py", "x = 1\n")
+    assert days("2026-01-01", None) == window(of, snapshot(of, "2026-01-02"), "a.py", "y\n")
+
+
 def test_lines_count_as_lines_only_whole() -> None:
     made = line_of(make_repo(), [{"a.py": "x = 1"}, {"a.py": "x = 1\ny = 2\n"}, {"a.py": "xx = 1\ny = 2\nx = 1\n"}])
     of = history(made)
@@ -871,11 +879,14 @@ def test_later_instants_never_give_older_commits(steps: list[tuple[str, int, int
 
 
 @needs_git
-def test_directories_with_zero_padded_modes_are_directories() -> None:
-    """Trees that old tools wrote have `040000` where git writes `40000`; such commits stand in many histories."""
+@pytest.mark.parametrize("mode", [b"040000", b"40755", b"40775"])
+def test_directories_whose_modes_old_tools_wrote_are_directories(mode: bytes) -> None:
+    """Such commits stand in many histories; git looks at the kind alone."""
     made = line_of(make_repo([]), [{"docs/a.md": "one\n", "b.md": "two\n"}])
     tree = made.repo[pygit2.Oid(raw=made.commits[0])].peel(pygit2.Tree).read_raw()
-    padded = made.repo.odb.write(pygit2.enums.ObjectType.TREE, tree.replace(b"40000 docs", b"040000 docs"))
+    padded = made.repo.odb.write(
+        pygit2.enums.ObjectType.TREE, tree.replace(b"40000", mode).replace(b"100644", b"100664")
+    )
     odd = made.raw_commit(padded, [made.commits[0]], f"{seconds('2026-01-02')} +0000", "Padded\n")
     made.set_ref("refs/heads/main", odd)
     made.commit("2026-01-03", {"b.md": "three\n"})
