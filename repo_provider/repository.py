@@ -203,13 +203,14 @@ class Repository:
         self.ref = ref
         self.max_file_bytes = max_file_bytes
         self.store: KeyValues | None = None
+        self._lacking = False
         self._own_objects = os.path.join(common_dir, "objects")
         self._borrowed: tuple[object, tuple[str, ...]] = (None, ())
         self._lock = threading.Lock()
         self._stock: list[Objects] = []
         self._stock_stamp: object = None
         self._tree_lock = threading.Lock()
-        self._trees: OrderedDict[CommitId, Snapshot] = OrderedDict()
+        self._trees: OrderedDict[CommitId, tuple[Snapshot, object]] = OrderedDict()
         self._sizes: dict[BlobId, int] = {}
         self._scan_lock = threading.Lock()
         self._index: tuple[bytes, Tracked] = (b"", Tracked(frozenset(), frozenset(), frozenset(), {}))
@@ -351,6 +352,7 @@ class Repository:
             return any(e.name.endswith(".promisor") and e.value == "true" for e in config)
 
     def _why_missing(self, name: bytes) -> Exception:
+        self._lacking = True
         gone = [path for path in self._alternates() if not os.path.isdir(path)]
         if gone:
             return Unavailable(
@@ -380,14 +382,15 @@ class Repository:
         Raises Missing where the commit or its root tree is not there.
         """
         with self._tree_lock:
-            known = self._trees.get(commit)
-            if known is not None:
+            known, state = self._trees.get(commit, (None, None))
+            if known is not None and (state is None or state == self.state()):
                 self._trees.move_to_end(commit)
                 return known
+        state = self.state()
         with self.objects() as objects:
             made = self._read_tree(objects, commit)
         with self._tree_lock:
-            self._trees[commit] = made
+            self._trees[commit] = made, state if "missing_object" in made.skipped else None
             if len(self._trees) > 8:
                 self._trees.popitem(last=False)
         return made
@@ -496,8 +499,9 @@ class Repository:
         return data
 
     def state(self) -> object:
-        """Changes when objects may be here that were not: packs came or went, a shallow clone was deepened."""
-        return self._stamp(), self.shallow()
+        """Changes when objects may be here that were not: some came or went, a shallow clone was deepened."""
+        loose = [_state(f"{self._own_objects}/{first:02x}") for first in range(256)] if self._lacking else None
+        return self._stamp(), self.shallow(), loose
 
     # --- what is unusual about it
 

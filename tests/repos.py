@@ -204,6 +204,8 @@ class Made:
         if mode == FileMode.LINK:
             os.symlink(data, full)
             return
+        if os.path.isdir(full):
+            shutil.rmtree(full)  # what a checkout left of a directory in this file's place
         with open(full, "wb") as file:
             file.write(data)
         os.chmod(full, 0o755 if mode == FileMode.BLOB_EXECUTABLE else 0o644)

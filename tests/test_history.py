@@ -18,8 +18,8 @@ from repo_provider.changes import Change, renames
 from repo_provider.commits import Messages, explanation
 from repo_provider.history import RUNS, Edit, Events, History, Late, Line, Window, _edit, place
 from repo_provider.model import BlobId, CommitId, Path, Snapshot
-from repo_provider.protocol import Instant, format_instant
-from repo_provider.repository import Header, Objects, Repository
+from repo_provider.protocol import Instant, format_instant, parse_instant
+from repo_provider.repository import Header, Missing, Objects, Repository
 from tests.repos import Executable, Files, Gitlink, Made, When, blob_id, git, make_repo, needs_git, seconds
 from tests.spec import requirement
 from tests.test_repository import Memory
@@ -232,6 +232,93 @@ def test_deepening_a_clone_moves_its_boundary_with_a_warm_store(tmp_path: FilePa
         assert window(cold, seen, "a.py", "6\n") == window(warm, seen, "a.py", "6\n")
 
 
+@needs_git
+def test_a_clone_deepened_under_a_running_server_is_told_from_further_back(tmp_path: FilePath) -> None:
+    made = make_repo([(f"2026-01-{day:02}", {"a.py": f"keep\n{day}\n"}) for day in range(1, 13)])
+    git(tmp_path, "clone", "-q", "--depth", "4", f"file://{made.path}", "sh")
+    of = History(Repository.open(str(tmp_path / "sh")))
+    assert None is of.at(Instant(seconds("2026-01-05")))
+    assert days("2026-01-09", None) == window(of, snapshot(of, "2026-01-12"), "a.py", "keep\n")
+    assert 4 == len(of.messages(snapshot(of, "2026-01-12")).items)
+    git(tmp_path / "sh", "fetch", "-q", "--unshallow")
+    assert made.commits[4] == snapshot(of, "2026-01-05").commit
+    assert days("2026-01-01", None) == window(of, snapshot(of, "2026-01-12"), "a.py", "keep\n")
+    assert 12 == len(of.messages(snapshot(of, "2026-01-12")).items)
+
+
+@needs_git
+@pytest.mark.parametrize("kept_back", ["blob:none", "tree:0"])
+def test_a_partial_clone_answers_what_is_here_in_any_order(tmp_path: FilePath, kept_back: str) -> None:
+    made = make_repo([(f"2026-01-0{day}", {"a.py": f"keep\n{day}\n", f"d{day}/b.py": "b\n"}) for day in range(1, 7)])
+    git(made.path, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", f"--filter={kept_back}", f"file://{made.path}", "part")
+    path, store = str(tmp_path / "part"), Memory()
+    for of in (History(Repository.open(path)), History(Repository.open(path), store)):
+        seen = of.snapshot(made.tip())
+        assert {b"a.py", *(b"d%d/b.py" % day for day in range(1, 7))} == set(seen.entries)
+        assert days("2026-01-06", None) == window(of, seen, "a.py", "keep\n")
+        expected = days("2026-01-03" if kept_back == "blob:none" else "2026-01-06", None)
+        assert expected == window(of, seen, "d3/b.py", "b\n")
+        assert of.build()
+        assert expected == window(of, seen, "d3/b.py", "b\n")
+        early = of.at(Instant(seconds("2026-01-02"))) if kept_back == "blob:none" else None
+        if early is not None:  # d1/b.py has the very blob of those at the tip, the old a.py was never fetched
+            assert {b"d1/b.py", b"d2/b.py"} == set(early.entries)
+            assert (b"a.py",) == early.skipped["missing_object"]
+        else:
+            with pytest.raises(Missing):
+                of.at(Instant(seconds("2026-01-02")))
+    git(path, "config", "--unset", "remote.origin.partialclonefilter")
+    git(path, "fetch", "-q", "--refetch", "--no-filter", "origin")
+    for whole in (of, History(Repository.open(path), store)):
+        assert days("2026-01-01", None) == window(whole, whole.snapshot(made.tip()), "a.py", "keep\n")
+        assert days("2026-01-03", None) == window(whole, whole.snapshot(made.tip()), "d3/b.py", "b\n")
+        assert [2] * 6 == [message.files for message in whole.messages(whole.snapshot(made.tip())).items]
+
+
+@needs_git
+def test_grafts_and_replacements_change_nothing(tmp_path: FilePath) -> None:
+    made = make_repo([(f"2026-01-0{day}", {"a.py": f"{day}\n"}) for day in range(1, 5)])
+    other = made.commit("2025-01-01", {"z.py": "z\n"}, ref="refs/heads/other", parents=[])
+    root, second = made.commits[0].hex(), made.commits[1].hex()
+    git(made.path, "replace", "--graft", root, other.hex())
+    git(made.path, "replace", "-f", second, made.commits[2].hex())
+    (made.path / ".git" / "info").mkdir(exist_ok=True)
+    (made.path / ".git" / "info" / "grafts").write_text(f"{root} {other.hex()}\n")
+    asked = ("--no-replace-objects", "rev-list", "--first-parent", "--reverse", "main")
+    (made.path / ".git" / "info" / "grafts").rename(tmp_path / "grafts")
+    listed = git(made.path, *asked).decode().split()
+    (tmp_path / "grafts").rename(made.path / ".git" / "info" / "grafts")
+    of = history(made)
+    assert listed == [commit.hex() for commit in of.line(made.tip()).commits]
+    assert None is of.at(Instant(seconds("2025-06-01")))
+    assert made.commits[1] == snapshot(of, "2026-01-02").commit
+    assert b"2\n" == of.repository.read(snapshot(of, "2026-01-02"), Path(b"a.py"))
+
+
+def test_fractions_of_a_second_are_of_that_second() -> None:
+    made = make_repo([("2026-01-01T00:00:00+00:00", {"a": "1\n"}), ("2026-01-01T00:00:01+00:00", {"a": "2\n"})])
+    asked = ("2025-12-31T23:59:59.999Z", "2026-01-01T00:00:00.999999999Z", "2026-01-01T00:00:01.0Z")
+    assert [None, *made.commits] == [at(made, parse_instant(text)) for text in asked]
+
+
+def test_a_branch_switched_or_moved_while_serving_is_followed_and_a_pinned_one_stays() -> None:
+    made = make_repo([("2026-01-01", {"a.py": "1\n"}), ("2026-01-02", {"a.py": "2\n"})])
+    made.commit("2026-01-03", {"a.py": "other\n"}, ref="refs/heads/other", parents=[made.commits[0]])
+    following, pinned = history(made), history(made, ref="main")
+    late = Instant(seconds("2026-02-01"))
+    for head, expected in (("other", b"other\n"), ("main", b"2\n"), ("other", b"other\n")):
+        made.set_head(f"refs/heads/{head}")
+        for of, content in ((following, expected), (pinned, b"2\n")):
+            seen = of.at(late)
+            assert seen is not None
+            assert content == of.repository.read(seen, Path(b"a.py"))
+            opens = {b"2\n": "2026-01-02", b"other\n": "2026-01-03"}[content]
+            assert days(opens, None) == window(of, seen, "a.py", content.decode())
+    made.set_ref("refs/heads/main", made.commits[0])
+    assert made.commits[0] == snapshot(pinned, "2026-02-01").commit
+
+
 def test_a_lost_commit_cuts_the_line_there() -> None:
     made = make_repo([(f"2026-01-0{day}", {"a.py": f"{day}\n"}) for day in range(1, 5)])
     name = made.commits[1].hex()
@@ -299,6 +386,7 @@ LONG = "".join(f"line {number}\n" for number in range(20))
 @pytest.mark.parametrize(
     ("moves", "then", "now"),
     [
+        ([{"a.py": None, "a.py/x/y.py": LONG + "z\n"}, {"a.py/x/y.py": None, "a.py": LONG}], "a.py", "a.py"),
         ([{"a.py": None, "b.py": LONG}], "a.py", "b.py"),
         ([{"a.py": None, "b.py": LONG + "more\n"}], "a.py", "b.py"),
         (
@@ -818,7 +906,8 @@ def test_any_history_is_told_as_git_has_it_and_windows_are_true(
     story = Story()
     story.grow(steps)
     made = story.made
-    of = history(made)
+    of, built = history(made), history(made)
+    assert built.build()
     listed = git(made.path, "log", "--first-parent", "--reverse", "--format=%H %ct %T", "main").decode().split()
     commits, times, trees = listed[0::3], [int(text) for text in listed[1::3]], listed[2::3]
     line = of.line(made.tip())
@@ -833,6 +922,7 @@ def test_any_history_is_told_as_git_has_it_and_windows_are_true(
         if seen is not None:
             _check_snapshot(made, seen, instant)
             _check_windows(of, seen, instant)
+            _check_windows(built, seen, instant)
 
 
 def _check_snapshot(made: Made, seen: Snapshot, instant: int) -> None:
