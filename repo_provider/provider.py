@@ -790,9 +790,18 @@ class Provider:
             score=1.0,
             links=(Provenance("git", f"swh:1:rev:{commit.id.hex()}", digest=self.history.cited(commit.id)),),
             uri=f"swh:1:rev:{commit.id.hex()}",
+            window=(self._reached(commit.id, tip, snapshot), None),
         )
         rest = replace(name, hunks=name.hunks[len(hunks) :])
         return Reading(basis, frame, frames.format_name(rest) if rest.hunks else None)
+
+    def _reached(self, commit: CommitId, tip: CommitId, snapshot: Snapshot) -> int | None:
+        """Since when a commit is in the history of what is served; None where that lies beyond what is read of it."""
+        line = self.history.line(self.repository.head() or tip)
+        at = line.positions.get(commit)
+        if at is not None:
+            return line.times[at]
+        return self._explained(snapshot, None, _Cut()).opens.get(commit)
 
     # --- the command line ---------------------------------------------------------------------------------------
 

@@ -165,7 +165,7 @@ class Snippet(Struct, frozen=True, omit_defaults=True):
 
     def _window(self) -> str:
         if not self.since and not self.until:
-            return "not committed"
+            return "a commit" if self.id.startswith("episode:") else "not committed"
         return f"since {self.since}" if not self.until else f"from {self.since or 'the beginning'} until {self.until}"
 
 

@@ -268,15 +268,11 @@ def test_the_snippet_is_the_exact_bytes_of_its_lines(made: Made, provider: Provi
 
 def test_every_result_can_be_read_again_and_is_valid(provider: Provider) -> None:
     for as_of in ("", "2026-03-15", "2026-01-15"):
-        for kinds in ([], ["episode"], ["symbol"]):
+        for kinds in ([], ["episode"], ["symbol"], ["graph"]):
             for one in found(provider, goal="retry delay of the client", as_of=as_of, kinds=kinds).snippets:
                 again = ask(provider, "read_snippet", frame_id=one.id, max_tokens=8_000)
                 assert isinstance(again, Read)
-                assert (one.id, one.digest, one.content) == (
-                    again.snippet.id,
-                    again.snippet.digest,
-                    again.snippet.content,
-                )
+                assert one == again.snippet
                 held = [{"frame_id": one.id, "content_digest": one.digest}]
                 verdicts = ask(provider, "verify_snippets", identities=held)
                 assert isinstance(verdicts, Verdicts)
