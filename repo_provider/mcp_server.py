@@ -186,7 +186,7 @@ def _root_path(uri: str) -> str | None:
     if scheme != "file" or host not in ("", "localhost") or not slash:
         return None
     raw = unquote(f"/{path}")
-    if raw[2:3] == b":":  # file:///C:/work
+    if raw[2:3] == b":":  # file:///C:/src
         raw = raw[1:]
     return os.path.normpath(os.fsdecode(raw))
 
