@@ -166,9 +166,8 @@ class Graph:
         for path in draft.places:
             if (edge := self._followed(draft.rel, path, draft.member, outlines, FOLLOWED)) is not None:
                 return edge
-        if len(draft.others) == 1:
-            return self._followed(draft.rel, draft.others[0], draft.member, outlines, 0)
-        return None
+        inside = _below(draft.places[0], draft.others) if draft.places else ()
+        return self._followed(draft.rel, inside[0], draft.member, outlines, 0) if len(inside) == 1 else None
 
     def _followed(
         self, rel: str, path: Path, member: Sequence[str], outlines: Mapping[Path, Outline], hops: int
@@ -222,9 +221,14 @@ def pointed_at(anchor: Anchor, outline: Outline, text: Text) -> Definition | Non
 
 
 def defined(outline: Outline, member: Sequence[str]) -> Definition | None:
-    """The definition these names lead to, outermost first; None where that is nothing or more than one thing."""
+    """The definition these names lead to, outermost first; None where that is nothing or more than one thing.
+
+    An empty name stands for a type that is not known.
+    """
     called = [one for one in outline.definitions if one.name == member[-1] and one.kind != "section"]
-    if len(member) > 1:
+    if member[0] == "":
+        called = [one for one in called if not _is_top(outline, one)]
+    elif len(member) > 1:
         tail = ".".join(member)
         inside = [one for one in called if one.qualified == tail or one.qualified.endswith("." + tail)]
         called = inside or [one for one in called if _is_top(outline, one) and _is_namespace(outline, member[-2])]
@@ -460,10 +464,8 @@ class _Reading:
                 return Wish(use.rel, place, (before, name))
         if not _DISTINCT.fullmatch(name):
             return None
-        imported = {path for binding in self.bindings for path in binding.files} | self._seen
-        place = self.graph.only([path for path in definers if path in imported], self.rules.family)
-        place = place or self.graph.only(definers, self.rules.family)
-        return Wish(use.rel, place, (name,)) if place else None
+        place = self.graph.only(definers, self.rules.family)
+        return Wish(use.rel, place, ("", name)) if place else None
 
     # --- prose
 
