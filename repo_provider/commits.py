@@ -173,7 +173,10 @@ class FileChange(Struct, frozen=True):
 
 
 class Commit(Struct, frozen=True):
-    """A commit as an episode tells it. `cut` says that its diff has more than is kept here."""
+    """A commit as an episode tells it. `cut` says that its diff has more than is kept here.
+
+    `lacking`: some of what it changed is not in this clone, which tells it otherwise than a whole one would.
+    """
 
     id: CommitId
     parents: tuple[CommitId, ...]
@@ -184,6 +187,7 @@ class Commit(Struct, frozen=True):
     files: tuple[FileChange, ...]
     hunks: tuple[Hunk, ...]
     cut: bool = False
+    lacking: bool = False
 
     @property
     def subject(self) -> str:
@@ -224,6 +228,7 @@ def read_commit(objects: Objects, commit: CommitId, shallow: bool) -> Commit:
         tuple(files),
         tuple(hunks),
         cut,
+        shallow or objects.lacked,
     )
 
 

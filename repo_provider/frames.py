@@ -640,8 +640,8 @@ class Resolver(Protocol):
     def outline(self, path: Path, commit: CommitId | None) -> Outline | None:
         """None where it could not be had."""
 
-    def derived(self, name: FrameName) -> Digest | Missing:
-        """The content digest of a `graph` or `episode` frame made again."""
+    def derived(self, name: FrameName, held: str) -> Digest | Missing:
+        """The content digest of a `graph` or `episode` frame made again; `held` is the one the host has."""
 
 
 def verdict(frame: FrameId, provider: str, resolver: Resolver) -> FrameVerdict:
@@ -658,7 +658,7 @@ def verdict(frame: FrameId, provider: str, resolver: Resolver) -> FrameVerdict:
 def _judged(name: FrameName, held: str, resolver: Resolver) -> str:
     """A status, or the digest that takes the place of a stale one."""
     if name.lines is None and name.name is None:
-        found = resolver.derived(name)
+        found = resolver.derived(name, held)
         return "valid" if found == held else found
     text = resolver.text(name.path, name.commit)
     if not isinstance(text, Text):

@@ -625,18 +625,28 @@ class History:
             return digest(objects.commit(commit))
 
     def reaches(self, tip: CommitId, commit: CommitId) -> bool:
-        """Whether a commit is part of the history that ends in `tip`, along all parents."""
+        """Whether a commit is part of the history that ends in `tip`, along all parents.
+
+        Raises Missing where some of that history is not here and the rest does not have the commit.
+        """
         shallow = self.repository.shallow()
         seen, pending = {tip}, [tip]
+        whole = True
         with self.repository.objects() as objects:
             while pending:
                 name = pending.pop()
                 if name == commit:
                     return True
-                with suppress(Missing):
+                try:
                     parents = () if name in shallow else self.header(objects, name).parents
-                    pending.extend(parent for parent in parents if parent not in seen)
-                    seen.update(parents)
+                except Missing:
+                    whole = False
+                    continue
+                whole = whole and name not in shallow
+                pending.extend(parent for parent in parents if parent not in seen)
+                seen.update(parents)
+        if not whole:
+            raise Missing(commit)
         return False
 
     # --- names

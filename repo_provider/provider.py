@@ -168,13 +168,23 @@ class Provider:
     # --- snapshots ----------------------------------------------------------------------------------------------
 
     def _snapshot(self, as_of: Instant | None, deadline: float | None) -> Snapshot | None:
-        return self.now() if as_of is None else self.history.at(as_of, deadline)
+        if as_of is None:
+            return self.now()
+        try:
+            return self.history.at(as_of, deadline)
+        except Missing:
+            self._say_once("the tree of a commit asked for is not here: such instants have no answer")
+            return None
 
     def now(self) -> Snapshot:
         """The working tree; the tip of the served ref where there is none or a ref was chosen."""
         if self.repository.root is None or self.settings.ref is not None:
             tip = self.repository.head()
-            return Snapshot({}) if tip is None else self.history.snapshot(tip)
+            try:
+                return Snapshot({}) if tip is None else self.history.snapshot(tip)
+            except Missing:
+                self._say_once("the tree of the tip is not here: there is nothing to answer from")
+                return Snapshot({})
         fresh = self.repository.working_tree()
         with self._recent:
             if self._working != fresh:  # the same object again is what lets views be remembered
@@ -619,6 +629,8 @@ class Provider:
         except Late:
             cut("renames were not read in time")
             return None
+        except Missing:
+            return None
 
     def _anchored(self, plan: Plan, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> Plan:
         """The plan with its anchors' paths, those of today, as the snapshot calls them."""
@@ -771,9 +783,9 @@ class Provider:
         """A commit with as many of its hunks as fit."""
         tip = snapshot.commit or snapshot.head_commit
         assert name.episode is not None
-        if tip is None or not self.history.reaches(tip, name.episode):
-            raise BadRequest("that commit is not in the history of what is served", reason="no_such_commit")
         try:
+            if tip is None or not self.history.reaches(tip, name.episode):
+                raise BadRequest("that commit is not in the history of what is served", reason="no_such_commit")
             commit = self.history.commit(name.episode)
         except Missing:
             raise BadRequest("that commit's objects are not here", reason="no_such_commit") from None
@@ -918,17 +930,21 @@ class _Resolver:
         snapshot = self.snapshot(commit)
         if not isinstance(snapshot, Snapshot):
             return snapshot
-        text = self._provider.corpus.text(snapshot, path)
-        if text is None and path in snapshot.sparse:
-            data = self._provider.repository.blob(snapshot.sparse[path])
-            text = None if data is None else Text(data)
+        try:
+            text = self._provider.corpus.text(snapshot, path)
+            if text is None and path in snapshot.sparse:
+                data = self._provider.repository.blob(snapshot.sparse[path])
+                text = None if data is None else Text(data)
+        except Unavailable:
+            return "unknown"
         return self._why_not(snapshot, path) if text is None else text
 
     def _why_not(self, snapshot: Snapshot, path: Path) -> frames.Missing:
         """A path that is there but cannot be read or served says nothing about what it holds."""
         there = path in snapshot.entries or path in snapshot.sparse
         kept_back = any(path in snapshot.skipped.get(reason, ()) for reason in ("oversize", "unreadable"))
-        lost = path in snapshot.skipped.get("missing_object", ())
+        above = (path[:end] for end in (*(at for at, byte in enumerate(path) if byte == 47), len(path)))
+        lost = not set(snapshot.skipped.get("missing_object", ())).isdisjoint(above)
         return "unknown" if there or kept_back or (lost and self._provider.repository.promised) else "gone"
 
     def outline(self, path: Path, commit: CommitId | None) -> Outline | None:
@@ -937,23 +953,24 @@ class _Resolver:
             return None
         return self._provider.corpus.outline(path, text)
 
-    def derived(self, name: frames.FrameName) -> Digest | frames.Missing:
+    def derived(self, name: frames.FrameName, held: str) -> Digest | frames.Missing:
         """An episode stands as long as its commit is reachable from what is served, a summary as long as its file."""
         snapshot = self.snapshot(name.commit)
         if not isinstance(snapshot, Snapshot):
             return snapshot
         if name.episode is None:
             return self._summary(name)
-        tip = snapshot.commit or snapshot.head_commit
-        if tip is None or not self._provider.history.reaches(tip, name.episode):
-            return "gone"
         try:
+            tip = snapshot.commit or snapshot.head_commit or self._provider.repository.head()
+            if tip is None or not self._provider.history.reaches(tip, name.episode):
+                return "gone"
             commit = self._provider.history.commit(name.episode)
-        except Missing:
-            return "unknown" if self._provider.repository.promised else "gone"
+        except (Missing, Unavailable):  # behind the boundary of a clone, or out of reach for now
+            return "unknown"
         if not set(name.hunks) <= {hunk.ordinal for hunk in commit.hunks}:
-            return "gone"
-        return digest(episodes.tell(commit, name.hunks).encode())
+            return "unknown" if commit.lacking else "gone"
+        found = digest(episodes.tell(commit, name.hunks).encode())
+        return "unknown" if commit.lacking and found != held else found
 
     def _summary(self, name: frames.FrameName) -> Digest | frames.Missing:
         text, outline = self.text(name.path, name.commit), self.outline(name.path, name.commit)
@@ -972,12 +989,13 @@ class _Resolver:
         return self._snapshots[commit]
 
     def _look(self, commit: CommitId | None) -> Snapshot | frames.Missing:
-        """A commit counts as long as it is on the first-parent line of what is served."""
+        """A commit counts as long as it is on the first-parent line of what is served, as far as that is here."""
         if commit is None:
             return self._provider.now()
         tip = self._provider.repository.head()
-        if tip is None or commit not in self._provider.history.line(tip).positions:
-            return "gone"
+        line = None if tip is None else self._provider.history.line(tip)
+        if line is None or commit not in line.positions:
+            return "unknown" if line is not None and line.cut else "gone"
         return self._provider.history.snapshot(commit)
 
 

@@ -246,11 +246,17 @@ class Repository:
             return self.resolve(self.ref)
         with self.objects() as objects:
             try:
-                return _peel(objects.repository, objects.repository.lookup_reference("HEAD").resolve())
+                reference = objects.repository.lookup_reference("HEAD").resolve()
             except KeyError:
                 return None
             except (ValueError, OSError, pygit2.GitError) as error:
                 raise Unavailable(f"HEAD of {self.git_dir} cannot be read: {error}", reason="invalid_head") from None
+            try:
+                return _peel(objects.repository, reference)
+            except _FAILURES:
+                if (gone := self._out_of_reach()) is not None:
+                    raise gone from None
+                return None
 
     def head_name(self) -> str:
         """What `head` follows: a full ref name, or a commit id where HEAD is detached or a commit was chosen."""
@@ -277,6 +283,8 @@ class Repository:
                     found = _peel(objects.repository, objects.repository.lookup_reference(name).resolve())
                 elif _HEX.fullmatch(revision):
                     found = _commit_of(objects.repository, str(objects.repository.expand_id(revision.lower())))
+        if found is None and name is not None and (gone := self._out_of_reach()) is not None:
+            raise gone
         if found is None:
             raise BadRequest(
                 f"{_shown(revision)} names no commit here: give a branch, a tag, a full ref name "
@@ -353,14 +361,18 @@ class Repository:
 
     def _why_missing(self, name: bytes) -> Exception:
         self._lacking = True
+        return self._out_of_reach() or Missing(name)
+
+    def _out_of_reach(self) -> Unavailable | None:
+        """Why objects may be missing though nothing is lost: what they were borrowed from is not there now."""
         gone = [path for path in self._alternates() if not os.path.isdir(path)]
-        if gone:
-            return Unavailable(
-                f"objects of this repository live in {gone[0]}, which is not there: "
-                f"put it back or run `git repack -a` where it is",
-                reason="object_store_unavailable",
-            )
-        return Missing(name)
+        if not gone:
+            return None
+        return Unavailable(
+            f"objects of this repository live in {gone[0]}, which is not there: "
+            f"put it back or run `git repack -a` where it is",
+            reason="object_store_unavailable",
+        )
 
     def _alternates(self) -> tuple[str, ...]:
         """Object directories this repository borrows from, theirs too; read again when their lists change."""
@@ -427,7 +439,7 @@ class Repository:
         """
         if self._working is None:
             raise Unavailable("a bare repository has no working tree", reason="bare")
-        commit = self.head()
+        commit = self._head_in_reach()
         at_head = None if commit is None else self._at_head(commit)
         with self._scan_lock:
             names = self._tracked(at_head)
@@ -436,6 +448,15 @@ class Repository:
             if self._seen[0] != of:
                 self._seen = of, _beside(commit, at_head, names, scan), (at_head, names, scan)
             return self._seen[1]
+
+    def _head_in_reach(self) -> CommitId | None:
+        """None also where its objects are out of reach: the files on disk are here all the same."""
+        try:
+            return self.head()
+        except Unavailable as error:
+            if error.reason != "object_store_unavailable":
+                raise
+            return None
 
     def _at_head(self, commit: CommitId) -> Snapshot | None:
         try:
@@ -467,8 +488,11 @@ class Repository:
         """A sparse index names whole directories it leaves out; their files take their places."""
         if not names.absent_trees:
             return names
+        leaves: list[tuple[Path, bytes, BlobId]] = []
         with self.objects() as objects:
-            leaves = [leaf for prefix, tree in names.absent_trees for leaf in _leaves(objects, tree, {}, prefix)]
+            for prefix, tree in names.absent_trees:
+                with suppress(Missing):  # never fetched by a partial clone
+                    leaves += _leaves(objects, tree, {}, prefix)
         absent = {**names.absent, **{path: blob for path, mode, blob in leaves if mode not in (LINK, GITLINK)}}
         return replace(names, files=names.files | frozenset(absent), absent=absent, absent_trees=())
 

@@ -577,7 +577,7 @@ class Files:
     def outline(self, path: Path, commit: CommitId | None) -> Outline | None:
         return self.parsed
 
-    def derived(self, name: FrameName) -> Digest | Missing:
+    def derived(self, name: FrameName, held: str) -> Digest | Missing:
         return self.missing or digest(b"derived")
 
 
@@ -705,7 +705,7 @@ def test_every_frame_verifies_as_it_was_served(
         def outline(self, path: Path, commit: CommitId | None) -> Outline | None:
             return named[path]
 
-        def derived(self, name: FrameName) -> Digest | Missing:
+        def derived(self, name: FrameName, held: str) -> Digest | Missing:
             return "unknown"
 
     for one in chosen((hits, texts, named), *budget).pieces:

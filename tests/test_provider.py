@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repo_provider import wire
-from repo_provider.errors import BudgetUnsatisfiable, UnsupportedKind
+from repo_provider.errors import BudgetUnsatisfiable, Unavailable, UnsupportedKind
 from repo_provider.model import Text
 from repo_provider.protocol import (
     ContextFrame,
@@ -29,7 +29,7 @@ from repo_provider.protocol import (
 )
 from repo_provider.provider import Provider
 from repo_provider.settings import Settings
-from tests.repos import Made, make_repo
+from tests.repos import Made, git, make_repo, needs_git
 from tests.spec import requirement
 
 RETRY = '''"""Retries with a limit."""
@@ -365,6 +365,44 @@ def test_an_as_of_frame_is_gone_with_its_commit_off_the_line(made: Made, provide
     made.set_ref("refs/heads/main", made.commits[1])
     made.commit("2026-05-01", {"src/new.py": "x = 1\n"})
     assert {"gone"} == set(statuses(provider, frames))
+
+
+@needs_git
+@pytest.mark.parametrize("options", [["--depth=1"], ["--filter=tree:0"], ["--filter=blob:none", "--bare"]])
+def test_what_a_clone_does_not_have_is_unknown_and_answers_nothing(
+    made: Made, provider: Provider, tmp_path: Path, options: list[str]
+) -> None:
+    """Behind the boundary of a shallow or partial clone there may be anything: zero frames, and no verdict."""
+    told = ask(provider, "why retry policy", kinds=("episode",), as_of="2026-02-15T00:00:00Z").frames
+    frames = ask(provider, "retry", as_of="2026-02-15T00:00:00Z").frames + told
+    assert told
+    git(made.path, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", *options, f"file://{made.path}", "part")
+    part = Provider(Settings(path=str(tmp_path / "part"), workers=1))
+    assert () == ask(part, "retry", as_of="2026-02-15T00:00:00Z").frames
+    assert {"unknown"} == set(statuses(part, frames))
+    part.close()
+
+
+@needs_git
+def test_verdicts_wait_for_borrowed_objects_and_files_on_disk_are_served(
+    made: Made, provider: Provider, tmp_path: Path
+) -> None:
+    old = ask(provider, "retry", as_of="2026-02-15T00:00:00Z").frames
+    told = ask(provider, "why retry policy", kinds=("episode",)).frames
+    git(tmp_path, "clone", "-q", "--shared", str(made.path), "borrower")
+    borrower = Provider(Settings(path=str(tmp_path / "borrower"), workers=1))
+    assert {"valid"} == set(statuses(borrower, old + told))
+    away = made.path.rename(tmp_path / "away")
+    for one in (borrower, Provider(Settings(path=str(tmp_path / "borrower"), workers=1))):
+        assert {"unknown"} == set(statuses(one, old + told))
+        assert ask(one, "retry").frames
+        with pytest.raises(Unavailable, match="put it back"):
+            ask(one, "retry", as_of="2026-02-15T00:00:00Z")
+        one.close() if one is not borrower else None
+    away.rename(made.path)
+    assert {"valid"} == set(statuses(borrower, old + told))
+    borrower.close()
 
 
 # --- promises
