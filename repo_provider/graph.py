@@ -530,9 +530,9 @@ def _below(path: Path, others: Iterable[Path]) -> list[Path]:
 
 # --- one file as prose -----------------------------------------------------------------------------------------
 
-MOST_TOLD = 60
+MOST_TOLD = 48
 MOST_CALLS = 24
-_LINE = 110
+_LINE = 90
 
 
 def tell(text: Text, outline: Outline, title: str) -> str:

@@ -1017,9 +1017,12 @@ def _accepts(plan: Plan, survey: Survey, paths: PathFilter | None) -> Callable[[
     return lambda path: (paths is None or paths.matches(path)) and survey.prose(path) == prose
 
 
+_TEST = frozenset(("test",))
+
+
 def _wanted(plan: Plan, nearness: float) -> frozenset[str]:
-    """Traits that speak against a file do not where it is as near as can be to a definition: its callers, its tests."""
-    return _MINOR if nearness >= 1.0 and any(anchor.name for anchor in plan.anchors) else frozenset()
+    """Traits that do not count against a file: being a test where it is as near as can be to a definition at hand."""
+    return _TEST if nearness >= 1.0 and any(anchor.name for anchor in plan.anchors) else frozenset()
 
 
 def _by_name(plan: Plan, snapshot: Snapshot) -> list[Path]:
