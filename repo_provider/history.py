@@ -129,6 +129,7 @@ _encoder = msgpack.Encoder()
 _part_decoder = msgpack.Decoder(_Part)
 _events_decoder = msgpack.Decoder(dict[bytes, list[tuple[int, bytes | None, bytes | None]]])
 _message_decoder = msgpack.Decoder(Message)
+_landed_decoder = msgpack.Decoder(tuple[bytes, list[tuple[CommitId, Instant]]])
 _renames_decoder = msgpack.Decoder(dict[bytes, bytes])
 
 
@@ -509,10 +510,9 @@ class History:
             return Messages()
         known = self._messages.get((tip, limit))
         if known is None:
-            line = self.line(snapshot.head_commit or tip, deadline)
-            walked, chosen = self._newest(tip, limit, deadline)
-            found = self._read_messages(chosen, deadline)
-            known = Messages(tuple(renamed_forward(found)), self._landed(line, walked, chosen))
+            landed = self._landed(snapshot.head_commit or tip, tip, limit, deadline)
+            found = self._read_messages(list(landed), deadline)
+            known = Messages(tuple(renamed_forward(found)), landed)
             with self._lock:
                 self._messages[tip, limit] = known
                 while len(self._messages) > 4:
@@ -593,10 +593,18 @@ class History:
             self.store.put_many("messages", cast(dict[bytes, bytes], kept))
         return found
 
-    def _landed(
-        self, line: Line, walked: Mapping[CommitId, tuple[CommitId, ...]], chosen: Sequence[CommitId]
-    ) -> dict[CommitId, Instant]:
-        """When each commit came to be on the line: with the first commit there that reaches it."""
+    def _landed(self, served: CommitId, tip: CommitId, limit: int, deadline: float | None) -> dict[CommitId, Instant]:
+        """The newest commits and when each came to be on the line: with the first commit there that reaches it."""
+        of = _key(self.repository.shallow(), tip) + limit.to_bytes(4, "big")
+        place = os.fsencode(self.repository.head_name())  # one row a branch: only its tip's are worth keeping
+        kept = None if self.store is None or served != tip else self.store.get_many("newest", [place]).get(place)
+        if kept is not None:
+            with suppress(DecodeError, ValueError):
+                whose, pairs = _landed_decoder.decode(kept)
+                if whose == of:
+                    return dict(pairs)
+        line = self.line(served, deadline)
+        walked, chosen = self._newest(tip, limit, deadline)
         landed: dict[CommitId, Instant] = {}
         for position in sorted(line.positions[commit] for commit in walked if commit in line.positions):
             pending = [line.commits[position]]
@@ -605,7 +613,10 @@ class History:
                 if commit in walked and commit not in landed:
                     landed[commit] = Instant(line.times[position])
                     pending.extend(walked[commit])
-        return {commit: landed[commit] for commit in chosen}
+        found = {commit: landed[commit] for commit in chosen}
+        if self.store is not None and served == tip and self._lasting(line):
+            self.store.put_many("newest", {place: _encoder.encode((of, list(found.items())))})
+        return found
 
     def commit(self, commit: CommitId) -> Commit:
         """A commit with its message and the hunks of its diff. Raises Missing."""

@@ -51,10 +51,14 @@ if TYPE_CHECKING:
 
 OUTLINED = 40
 """Files of the shortlist that are parsed: those that may end up in the answer."""
+IN_TIME = 0.94
+"""Of the time a query has: what all of it may take; the rest is for writing the answer down on a busy machine."""
 COUNTING = 0.6
 """Of the time a query has: what counting words may take before the files counted so far have to do."""
 EXPLAINING = 0.3
 """Of the time left then: what reading commit messages may take."""
+PARSING = 0.6
+"""Of the time left then: what parsing the best files may take; regions, windows and relations come after it."""
 READING_WALL = 60.0
 """Seconds a worker may take over a part of history."""
 HOPPED = 4
@@ -249,7 +253,7 @@ class Provider:
             raise UnsupportedKind(f"none of the kinds asked for is served: {', '.join(query.kinds)}")
         if not plan.max_frames or not plan.max_tokens:
             return ContextQueryResult((), truncated=False), ()
-        cut = _Cut()
+        cut, deadline = _Cut(), _share(deadline, IN_TIME)
         try:
             snapshot = self._snapshot(plan.as_of, deadline)
         except Late:
@@ -414,7 +418,7 @@ class Provider:
         )
         texts = self.corpus.texts(survey.snapshot, (candidate.path for candidate in shortlist))
         parsed = {one.path: texts[one.path] for one in shortlist[:OUTLINED] if one.path in texts}
-        outlined = self.corpus.outlines(parsed, survey.facts, deadline)
+        outlined = self.corpus.outlines(parsed, survey.facts, _share(deadline, PARSING))
         if outlined.late:
             cut(f"{outlined.late} files were not parsed in time")
         if outlined.lost:
