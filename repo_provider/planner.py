@@ -265,6 +265,8 @@ def anchor(uri: str, roots: Sequence[str]) -> Anchor | None:
         path, lines = _line_suffix(path)
         fragment = lines
     raw = path.encode("utf-8", "replace")
+    if b"/" not in raw:  # as Windows writes paths; in a uri a backslash is part of a name
+        raw = raw.replace(b"\\", b"/")
     return _built(uri, _inside(raw, roots) if raw.startswith(b"/") else raw, fragment)
 
 
@@ -307,8 +309,6 @@ def _normal(path: bytes) -> bytes | None:
 
 
 def _built(uri: str, path: bytes | None, fragment: str | None, name: str | None = None) -> Anchor | None:
-    if path is not None and b"/" not in path:
-        path = path.replace(b"\\", b"/")
     clean = None if path is None else _normal(path)
     if not clean or b"\0" in clean:
         return None

@@ -74,7 +74,7 @@ class Header(Struct, frozen=True):
 
 
 _TREE_ENTRY = re.compile(rb"0*([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)  # old tools wrote modes with leading zeros
-_COMMITTER_TIME = re.compile(rb"\ncommitter .*> (-?\d{1,30})(?: |\n)")
+_COMMITTER_TIME = re.compile(rb"\ncommitter [^\n]*>[ \t\v\f\r]*(-?\d{1,30})(?!\d)[^>\n]*\n")
 
 TREE, LINK, GITLINK, FILE, EXECUTABLE = b"40000", b"120000", b"160000", b"100644", b"100755"
 _MODES = frozenset((TREE, LINK, GITLINK, FILE, EXECUTABLE))
@@ -153,7 +153,7 @@ def _checksum(kind: ObjectType, data: bytes) -> bytes:
 
 
 def parse_header(data: bytes) -> Header:
-    """The header of a raw commit. A time that no tool would write is 0, as it is to git."""
+    """The header of a raw commit. Its time is the number behind the last `>`; 0, as to git, where there is none."""
     parents: list[CommitId] = []
     at = 46
     while data.startswith(b"parent ", at):

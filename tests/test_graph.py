@@ -272,6 +272,17 @@ def test_nothing_is_said_of_definitions_whose_outline_is_not_there() -> None:
     assert all(not edge.name or edge.path == b"app/client.py" for edge in made.graph.edges(draft, {}))
 
 
+def test_a_backslash_parts_a_path_but_not_a_uri() -> None:
+    for anchor, expected in [
+        ("src\\net.rs", b"src/net.rs"),
+        ("file:///r/odd%5Cname.rs", b"odd\\name.rs"),
+        ("swh:1:cnt:" + "0" * 40 + ";path=/odd%5Cname.rs", b"odd\\name.rs"),
+    ]:
+        found = understood(anchor, ("/r",))
+        assert found is not None
+        assert expected == found.path
+
+
 def test_the_uri_of_a_definition_is_an_anchor_that_finds_it() -> None:
     for path, name in ((b"src/a b#.py", "Ä.get~1"), (b"x.rb", "Rack.no_body?"), (b"\xff.js", "a b")):
         found = understood(symbol_uri(Edge("code.calls", Path(path), name)), ())
