@@ -102,6 +102,7 @@ class Graph:
     ) -> None:
         self.modules, self.minor, self.asked = modules, minor, asked
         self._definers, self._language = definers, language
+        self._named: dict[Path, Mapping[str, Sequence[Definition]]] = {}
 
     def drafts(self, regions: Sequence[Region]) -> list[list[Draft]]:
         """What the edges of each region may be, most useful first."""
@@ -191,6 +192,15 @@ class Graph:
 
     def family(self, path: Path) -> str:
         return self.modules.rules(self._language(path)).family
+
+    def named(self, path: Path, outline: Outline) -> Mapping[str, Sequence[Definition]]:
+        """A file's definitions by name."""
+        if path not in self._named:
+            found: dict[str, list[Definition]] = {}
+            for one in outline.definitions:
+                found.setdefault(one.name, []).append(one)
+            self._named[path] = found
+        return self._named[path]
 
     def likely(self, places: Iterable[Path], family: str) -> tuple[Path, ...]:
         """Those of a family, without tests and the like where there are others."""
@@ -352,13 +362,6 @@ class _Reading:
         return all(one.span.start < span.end and span.start < one.span.end for one in around)
 
     @cached_property
-    def _own(self) -> Mapping[str, Sequence[Definition]]:
-        found: dict[str, list[Definition]] = {}
-        for one in self.outline.definitions:
-            found.setdefault(one.name, []).append(one)
-        return found
-
-    @cached_property
     def _seen(self) -> frozenset[Path]:
         """Files whose names the file may use: those it opens and those it sees without importing them."""
         opened = [path for binding in self.bindings if binding.open for path in binding.files]
@@ -384,7 +387,7 @@ class _Reading:
     def own(self, use: _Use) -> Definition | None:
         """A definition of this file: of the class around, of a class that is named, or at the top."""
         name, before = use.parts[-1], use.parts[:-1]
-        called = self._own.get(name)
+        called = self.graph.named(self.region.path, self.outline).get(name)
         if not called:
             return None
         around = [one.qualified for one in self.around(use.scope)]

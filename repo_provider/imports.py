@@ -30,6 +30,8 @@ CONFIG = re.compile(
 """Build files that say how modules are named."""
 _INSTALLED = re.compile(rb"(?:^|/)node_modules/")
 MOST_CONFIGS = 400
+MOST_IMPORTS = 500
+"""Imports of one file that are looked at."""
 MOST_FILES = 64
 """Files of one module at most: of a larger folder the first by name."""
 _MOST_KNOWN = 4096
@@ -169,7 +171,8 @@ class Modules:
         if found is None:
             rules = self.rules(outline.language)
             scheme = _SCHEMES.get(rules.scheme, _Scheme)(self, rules)
-            found = tuple(binding for each in outline.imports for binding in scheme.bound(each, path, outline))
+            written = outline.imports[:MOST_IMPORTS]
+            found = tuple(binding for each in written for binding in scheme.bound(each, path, outline))
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[key] = found
@@ -650,6 +653,11 @@ class _Folders(_Scheme):
         return None
 
 
+def _inline_modules(at: int, outline: Outline) -> int:
+    """How many modules written inside the file are around a place."""
+    return sum(one.kind == "module" and one.span.start <= at < one.span.end for one in outline.definitions)
+
+
 class _Crates(_Scheme):
     def bind(self, imported: Import, path: Path, outline: Outline) -> Iterator[Binding]:
         parts = [part.removeprefix("r#") for part in imported.module.split("::") if part]
@@ -657,9 +665,7 @@ class _Crates(_Scheme):
         opens = bool(parts) and parts[-1] == "*"
         if opens:
             parts.pop()
-        inline = sum(
-            one.kind == "module" and one.span.start <= imported.at < one.span.end for one in outline.definitions
-        )
+        inline = _inline_modules(imported.at, outline) if parts[:1] == ["super"] else 0
         found = self.walk(parts, path, inline)
         if found is not None:
             file, member = found
