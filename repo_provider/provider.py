@@ -117,6 +117,11 @@ class Provider:
         self.settings = settings
         self._log = log
         self._said: set[str] = set()
+        self._counts: Counts | None = None
+        if settings.tokenizer is not None:
+            from repo_provider.tokens import Counts, tokenizer  # tiktoken, for those who count with it
+
+            self._counts = Counts(tokenizer(settings.tokenizer, settings.tokenizers))
         self.repository = Repository.open(settings.path, ref=settings.ref, max_file_bytes=settings.max_file_size)
         places = (self.repository.root, self.repository.git_dir, self.repository.common_dir)
         directory, note = store_outside(settings, places)
@@ -127,11 +132,6 @@ class Provider:
         self.workers = Workers(settings.workers)
         self.history = History(self.repository, self.store, self._bulk)
         self.corpus = Corpus(self.repository, self.store, self.workers)
-        self._counts: Counts | None = None
-        if settings.tokenizer is not None:
-            from repo_provider.tokens import Counts, tokenizer  # tiktoken, for those who count with it
-
-            self._counts = Counts(tokenizer(settings.tokenizer, settings.tokenizers))
         self._recent, self._reading = threading.Lock(), threading.Lock()
         self._working: Snapshot | None = None
         self._said_before: list[tuple[Messages, Touches]] = []
