@@ -25,7 +25,7 @@ from pathlib import Path as FilePath
 import pygit2
 from msgspec import Struct
 from msgspec.structs import replace
-from pygit2.enums import ConfigLevel, ObjectType, Option
+from pygit2.enums import ConfigLevel, ObjectType, Option, RepositoryOpenFlag
 
 from repo_provider.errors import BadRequest, Unavailable
 from repo_provider.model import BlobId, CommitId, Entry, KeyValues, Path, Snapshot
@@ -227,7 +227,8 @@ class Repository:
         """
         found = _discover(path)
         handle = _open(found, path)
-        root = None if handle.workdir is None else _as_typed(path, handle.workdir.rstrip("/") or "/")
+        workdir = _working_tree_of(path, found)
+        root = None if workdir is None else _as_typed(path, workdir.rstrip("/") or "/")
         git_dir = handle.path.rstrip("/")
         repository = cls(root, git_dir, _common_dir(git_dir), None, max_file_bytes)
         if ref is not None:
@@ -644,9 +645,25 @@ def _discover(path: str) -> str:
 
 def _open(git_dir: str, shown: str) -> pygit2.Repository:
     try:
-        return pygit2.Repository(git_dir)
+        return pygit2.Repository(git_dir, RepositoryOpenFlag.NO_SEARCH)
     except _FAILURES as error:
         raise _refusal(git_dir, shown, str(error)) from None
+
+
+def _working_tree_of(path: str, git_dir: str) -> str | None:
+    """The root of the working tree around a path; None where there is none.
+
+    A git directory may lie anywhere and does not know who points at it: asked alone, libgit2 takes the folder
+    around it, with whatever lies there, for its working tree.
+    """
+    with suppress(*_FAILURES):
+        handle = pygit2.Repository(path)
+        root = None if handle.workdir is None else str(handle.workdir)
+        if root is None or "core.worktree" in handle.config:
+            return root
+        owned = pygit2.discover_repository(root)
+        return root if owned is not None and os.path.samefile(owned, git_dir) else None
+    return None
 
 
 def _refusal(git_dir: str, shown: str, said: str) -> Unavailable:

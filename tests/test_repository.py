@@ -183,6 +183,33 @@ def test_the_root_keeps_the_spelling_that_was_typed(tmp_path: FilePath) -> None:
     assert os.path.realpath(tmp_path / "real") == opened(tmp_path / "deep").root
 
 
+def test_a_git_directory_elsewhere_does_not_bring_its_neighbours_along(tmp_path: FilePath) -> None:
+    made = make_repo([("2026-01-01", {"a.py": "x = 1\n"})], tmp_path / "r")
+    (tmp_path / "gits").mkdir()
+    (tmp_path / "gits" / "private.py").write_text("y = 2\n")
+    shutil.move(made.path / ".git", tmp_path / "gits" / "r.git")
+    for lead in (
+        lambda: (made.path / ".git").write_text(f"gitdir: {tmp_path}/gits/r.git\n"),
+        lambda: (made.path / ".git").symlink_to(tmp_path / "gits" / "r.git"),
+    ):
+        lead()
+        repository = opened(made)
+        assert str(made.path) == repository.root
+        assert [b"a.py"] == listed(repository.working_tree())
+        (made.path / ".git").unlink()
+    assert opened(tmp_path / "gits" / "r.git").bare
+
+
+def test_a_git_directory_that_is_gone_is_not_looked_for_above(tmp_path: FilePath) -> None:
+    make_repo([("2026-01-01", {"a.py": "x = 1\n"})], tmp_path / "outer")
+    inner = make_repo([("2026-01-01", {"b.py": "x = 2\n"})], tmp_path / "outer" / "inner")
+    repository = opened(inner)
+    for entry in ("HEAD", "objects", "refs"):
+        (inner.path / ".git" / entry).rename(tmp_path / entry)
+    with pytest.raises(Unavailable):
+        repository.head()
+
+
 def test_a_submodule_is_a_repository_of_its_own(tmp_path: FilePath) -> None:
     inner = make_repo([("2026-01-01", {"lib.py": "x\n"})], tmp_path / "inner")
     outer = make_repo([("2026-01-01", {"a.py": "x\n", "lib": Gitlink(inner.tip().hex())})], tmp_path / "outer")
