@@ -13,7 +13,7 @@ import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -187,6 +187,10 @@ class Graph:
                     if (edge := self._followed(rel, place, inner, outlines, hops - 1)) is not None:
                         return edge
         return None
+
+    def imports(self, path: Path, outline: Outline, wanted: Collection[Path]) -> bool:
+        """Whether a file imports any of some files."""
+        return any(one in wanted for binding in self.modules.bindings(path, outline) for one in binding.files)
 
     # --- for the readings
 

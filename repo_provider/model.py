@@ -303,8 +303,8 @@ class Plan(Struct, frozen=True):
     `phrases` are literal pieces of text in lower case. `single` says that the question is nothing but one name.
     `wanted` are the traits of files the question asks for by word ("test", "docs", "example", ...): they are not
     demoted. `kinds` are the kinds to answer with, all that we serve when `mixed`. `history` says that the question
-    asks why, when or by whom, `structure` that it asks what a file holds or imports. `notes` name what was not
-    understood.
+    asks why, when or by whom, `structure` that it asks what a file `holds` or for those that use it, its `users`.
+    `notes` name what was not understood.
     """
 
     terms: tuple[str, ...] = ()
@@ -317,7 +317,7 @@ class Plan(Struct, frozen=True):
     kinds: tuple[str, ...] = ()
     mixed: bool = True
     history: bool = False
-    structure: bool = False
+    structure: Literal["", "holds", "users"] = ""
     anchors: tuple[Anchor, ...] = ()
     as_of: Instant | None = None
     max_frames: int = 0

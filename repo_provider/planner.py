@@ -12,6 +12,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Literal
 from urllib.parse import unquote_to_bytes
 
 from repo_provider.model import Anchor, Name, Path, Place, Plan
@@ -49,7 +50,7 @@ def plan(query: ContextQuery, *, roots: Sequence[str] = ()) -> Plan:
         kinds=tuple(kind for kind in KINDS if not query.kinds or kind in query.kinds),
         mixed=not query.kinds,
         history=any(_HISTORY.search(text) for text, _ in texts),
-        structure=any(_STRUCTURE.search(text) for text, _ in texts if len(text) <= SHORT),
+        structure=next((asked for text, _ in texts if (asked := _structure(text))), ""),
         anchors=anchors,
         as_of=None if query.as_of is None else parse_instant(query.as_of),
         max_frames=query.max_frames,
@@ -209,7 +210,7 @@ def _phrases(text: str) -> Iterator[bytes]:
 
 
 _HISTORY = re.compile(r"\b(?:why|when|who|whose|since|introduced|history|blame|commit|regress\w*|changelog)\b", re.I)
-_STRUCTURE = re.compile(
+_HOLDS = re.compile(
     r"\b(?:structure|outline|overview|layout|contents?) of\b"
     r"|\bwhat(?:['\u2019]s| is| are)?(?: all)? (?:in|inside|defined (?:in|by)|imported by|exported by)\b"
     r"|\bwhat (?:does|do) \S+ (?:define|declare|export|import|contain|hold)\b"
@@ -217,7 +218,20 @@ _STRUCTURE = re.compile(
     r" (?:in|of)\b",
     re.I,
 )
-SHORT = 300  # characters up to which a text may ask for nothing but a file's outline
+_USERS = re.compile(
+    r"\b(?:what|which|who)(?: (?!does\b|do\b)\w+){0,2} (?:imports?|depends? on|includes?|requires?)\b"
+    r"|\b(?:importers|dependents) of\b|\bwhere is \S+ imported\b|\bwho (?:uses|calls)\b",
+    re.I,
+)
+SHORT = 300  # characters up to which a text may ask for nothing but what a file holds or who uses it
+
+
+def _structure(text: str) -> Literal["", "holds", "users"]:
+    if len(text) > SHORT:
+        return ""
+    return "holds" if _HOLDS.search(text) else "users" if _USERS.search(text) else ""
+
+
 _TRAITS = {
     "test": "test tests testing tested fixture fixtures",
     "example": "example examples sample samples demo demos",

@@ -13,6 +13,7 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -263,9 +264,13 @@ class Provider:
             return ContextQueryResult((), truncated=False), ()
         plan = self._anchored(plan, snapshot, deadline, cut)
         survey, messages = self._surveyed(plan, snapshot, deadline, cut, report)
-        near = self._near(plan, survey, messages, deadline, cut)
+        found = self._graph(plan, survey)
+        used = self._asked_about(plan, survey, found)
+        if used:  # what is asked about is looked at as what is at hand
+            found = self._graph(replace(plan, anchors=(*plan.anchors, *used)), survey)
+        near = self._near(found, (*plan.anchors, *used), survey, messages, deadline, cut)
         hits, texts, outlines = self._hits(plan, survey, near, paths, deadline, cut)
-        told = self._told(plan, survey, hits, texts, outlines)
+        told = self._told(plan, _told_of(plan, hits, survey, found, used, outlines), survey, texts, outlines)
         derived = [frame for _, frame in told]
         derived += self._episodes(self._less(plan, derived), snapshot, messages, hits, paths)
         selection = self._selected(plan, snapshot, hits, texts, outlines, derived)
@@ -273,7 +278,7 @@ class Provider:
         summaries, others = self._dated(told, snapshot, texts, deadline, cut), derived[len(told) :]
         places = [(path, Span(0, len(texts[path].data)), False) for path, _ in told]
         places += [(piece.path, piece.span, piece.hit.kind == "doc") for piece in selection.pieces]
-        related = self._related(plan, (*summaries, *built), places, survey, texts, outlines, deadline, cut)
+        related = self._related(found, (*summaries, *built), places, survey, texts, outlines, deadline, cut)
         parts: list[Mapping[str, float]] = [{} for _ in told]
         parts += [ranking.worth(piece.hit.parts) for piece in selection.pieces] + [{} for _ in others]
         answer = sorted(zip((*related, *others), parts, strict=True), key=lambda shown: -shown[0].score)
@@ -455,23 +460,27 @@ class Provider:
 
     # --- the graph
 
+    def _asked_about(self, plan: Plan, survey: Survey, found: graph.Graph) -> tuple[Anchor, ...]:
+        """The files whose users a question asks for, by path or by what they define."""
+        if plan.structure != "users":
+            return ()
+        named = [found.modules.tree.ending(place.path) for place in plan.places]
+        names = [name.parts[-1] for name in plan.names]
+        named += [[path for path in paths if not found.minor(path)] for paths in survey.view.defining(names).values()]
+        return tuple(dict.fromkeys(Anchor("", paths[0]) for paths in named if len(paths) == 1))
+
     def _told(
         self,
         plan: Plan,
+        scores: Mapping[Path, float],
         survey: Survey,
-        hits: Sequence[Hit],
         texts: Mapping[Path, Text],
         outlines: Mapping[Path, Outline],
     ) -> list[tuple[Path, ContextFrame]]:
-        """Outlines of whole files as prose: of the best ones where they are asked for, of one where that answers."""
-        if "graph" not in plan.kinds or (plan.mixed and not plan.structure):
-            return []
+        """Outlines of whole files as prose, best first, as many as an answer has room for."""
         alone = plan.kinds == ("graph",)
-        most = plan.max_frames if alone else 1 if plan.mixed else max(1, plan.max_frames // 2)
+        most = plan.max_frames if alone else max(1, plan.max_frames // 2)
         budget = plan.max_tokens if alone else plan.max_tokens // 2
-        scores: dict[Path, float] = {}
-        for hit in hits:
-            scores.setdefault(hit.path, hit.score)
         found: dict[Digest | None, tuple[Path, ContextFrame]] = {}
         for path, score in scores.items():
             outline = outlines.get(path)
@@ -538,7 +547,7 @@ class Provider:
 
     def _related(
         self,
-        plan: Plan,
+        found: graph.Graph,
         shown: Sequence[ContextFrame],
         places: Sequence[tuple[Path, Span, bool]],
         survey: Survey,
@@ -554,7 +563,6 @@ class Provider:
         )
         if _RELATIONS_LATE in cut.reasons:
             return list(shown)
-        found = self._graph(plan, survey)
         drafts = found.drafts([graph.Region(path, known[path], span, texts[path], doc) for path, span, doc in places])
         asked = self.corpus.texts(survey.snapshot, filter(survey.serves, found.opened(drafts, known)))
         known |= self._read_for(asked, survey, deadline, cut)
@@ -608,15 +616,21 @@ class Provider:
                     yield Relation(edge.rel, file_uri(root, current), _shown(current))
 
     def _near(
-        self, plan: Plan, survey: Survey, messages: Messages, deadline: float | None, cut: _Cut
+        self,
+        found: graph.Graph,
+        anchors: Sequence[Anchor],
+        survey: Survey,
+        messages: Messages,
+        deadline: float | None,
+        cut: _Cut,
     ) -> Mapping[Path, float]:
-        """The files around what the host has at hand, and how near each is."""
-        anchors = [anchor for anchor in plan.anchors if survey.serves(anchor.path)][:HOPPED]
+        """The files around what the host has at hand or the question is about, and how near each is."""
+        anchors = [anchor for anchor in anchors if survey.serves(anchor.path)][:HOPPED]
         if not anchors:
             return {}
         texts = self.corpus.texts(survey.snapshot, [anchor.path for anchor in anchors])
         outlines = self._read_for(texts, survey, deadline, cut)
-        found, near = self._graph(plan, survey), dict[Path, float]()
+        near: dict[Path, float] = {}
         for anchor in anchors:
             if anchor.path in outlines:
                 together = dict(messages.changed_together(anchor.path))
@@ -1072,6 +1086,36 @@ def _first_lines(text: Text, span: Span, max_tokens: int) -> Span:
 
 def _upto(text: Text, span: Span, line: int) -> Span:
     return Span(span.start, text.starts[line] if line < text.line_count else span.end)
+
+
+def _told_of(
+    plan: Plan,
+    hits: Sequence[Hit],
+    survey: Survey,
+    found: graph.Graph,
+    used: Sequence[Anchor],
+    outlines: Mapping[Path, Outline],
+) -> dict[Path, float]:
+    """The files whose outlines answer, with their scores: the best where those are asked for by kind.
+
+    Else the one file that is asked about, or a few of those that import it.
+    """
+    if "graph" not in plan.kinds or (plan.mixed and not plan.structure):
+        return {}
+    scores: dict[Path, float] = {}
+    for hit in hits:
+        if not plan.mixed or hit.parts.get("place") or not survey.prose(hit.path):
+            scores.setdefault(hit.path, hit.score)
+    if not plan.mixed:
+        return scores
+    if plan.structure == "users":
+        wanted = frozenset(anchor.path for anchor in used)
+        users = (path for path in scores if path in outlines and found.imports(path, outlines[path], wanted))
+        return {path: scores[path] for path in islice(users, MOST_USERS)}
+    return {path: scores[path] for path in islice(scores, 1)}
+
+
+MOST_USERS = 3
 
 
 def _told(text: Text, outline: Outline) -> str:

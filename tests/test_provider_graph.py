@@ -255,6 +255,15 @@ def test_one_outline_answers_what_is_in_a_file_and_none_answers_anything_else(pr
         assert not any(frame.kind == "graph" for frame in ask(provider, goal).frames)
 
 
+def test_who_imports_a_file_is_answered_with_the_outlines_of_those(made: Made, provider: Provider) -> None:
+    for goal in ("what imports src/net/retry.py", "who imports RetryPolicy?"):
+        frames = ask(provider, goal).frames
+        told = [frame for frame in frames if frame.kind == "graph"]
+        assert {"graph:src/net/client.py", "graph:tests/test_client.py"} == {frame.id for frame in told}
+        assert all(is_anchored(frame, f"file://{made.path}/src/net/retry.py") for frame in told)
+    assert not any(frame.kind == "graph" for frame in ask(provider, "what imports nothing").frames)
+
+
 def held(frames: Sequence[ContextFrame]) -> list[FrameId]:
     return [FrameId("repo-provider", frame.id, frame.content_digest) for frame in frames]
 
