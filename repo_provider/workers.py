@@ -33,6 +33,8 @@ BATCH_COUNT = 16
 
 LOAD_WALL = 30.0
 """Seconds a worker may take to load a task's module."""
+IDLE_SECONDS = 10.0
+"""After which a worker with nothing to do ends: what it holds is more than a new one costs."""
 MAX_CRASHES = 8
 """Workers that may die one after another, none of them finishing anything, before a run is given up."""
 
@@ -68,8 +70,9 @@ class Workers:
         with self._state:
             if self._closed or not payloads:
                 return run.results
+            if not self._start(len(payloads)):
+                return run.results
             self._runs.append(run)
-            self._start(len(payloads))
             self._state.notify_all()
             while run.waiting and not self._closed:
                 left = None if deadline is None else deadline - monotonic()
@@ -102,11 +105,14 @@ class Workers:
         with self._state:
             return tuple(slot.process.pid for slot in self._slots if slot.process is not None)
 
-    def _start(self, wanted: int) -> None:
-        if not self._slots:
-            threading.Thread(target=self._guard, name="worker-guard", daemon=True).start()
-        while len(self._slots) < min(self.count, wanted):
-            self._slots.append(_Slot(self))
+    def _start(self, wanted: int) -> bool:
+        """Whether there is anybody to work: threads cannot always be had."""
+        with contextlib.suppress(RuntimeError, MemoryError):
+            if not self._slots:
+                threading.Thread(target=self._guard, name="worker-guard", daemon=True).start()
+            while len(self._slots) < min(self.count, wanted):
+                self._slots.append(_Slot(self))
+        return bool(self._slots)
 
     def _guard(self) -> None:
         """Kills the process of a slot that waits too long for one answer; that ends the pipe it reads from."""
@@ -128,14 +134,15 @@ class Workers:
             with self._state:
                 self._state.notify_all()
 
-    def _take(self) -> _Batch | None:
-        """The next payloads to work on; waits for them, None when the pool is closed."""
+    def _take(self, patience: float | None) -> _Batch | None:
+        """The next payloads to work on; None when the pool is closed, or nothing came for so many seconds."""
         with self._state:
             while not self._closed:
                 for run in sorted(self._runs, key=lambda run: run.background):
                     if run.pending and (run.deadline is None or run.deadline > monotonic()):
                         return run.batch()
-                self._state.wait()
+                if not self._state.wait(patience):
+                    break
             return None
 
     def _put(self, run: _Run, index: int, result: bytes | None) -> None:
@@ -220,8 +227,13 @@ class _Slot:
                     self.process.kill()
 
     def _serve(self) -> None:
-        while (batch := self._pool._take()) is not None:
-            self._work(batch)
+        while not self._pool._closed:
+            batch = self._pool._take(None if self.process is None else IDLE_SECONDS)
+            if batch is not None:
+                self._work(batch)
+            else:
+                self._drop()
+                _give_back()
         self._drop()
 
     def _work(self, batch: _Batch) -> None:
@@ -236,7 +248,7 @@ class _Slot:
                 self.expires = monotonic() + batch.run.wall
                 self._pool._put(batch.run, waiting[0], msgspec.msgpack.decode(answer, type=bytes | None))
                 waiting.popleft()
-        except (OSError, EOFError, ValueError):
+        except Exception:  # the pipe ended, no process or no memory to be had, an answer that is none
             started = self.process is not None
             self._drop()
             in_hand = waiting.popleft() if started and waiting else None
@@ -257,6 +269,14 @@ class _Slot:
             process, self.process = self.process, None
         if process is not None:
             process.end()
+
+
+def _give_back() -> None:
+    """Return to the system what bulk work used and freed here too, where the C library would keep it."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class _Process:

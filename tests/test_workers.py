@@ -183,3 +183,15 @@ def _gone(process: int) -> bool:
             return True
         sleep(0.01)
     return False
+
+
+def test_a_worker_with_nothing_to_do_ends_and_a_new_one_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("repo_provider.workers.IDLE_SECONDS", 0.05)
+    workers = Workers(1)
+    assert [b"A"] == workers.run(f"{HERE}:upper", [b"a"], wall=WALL)
+    patience = monotonic() + WALL
+    while workers.alive and monotonic() < patience:
+        sleep(0.01)
+    assert () == workers.alive
+    assert [b"B"] == workers.run(f"{HERE}:upper", [b"b"], wall=WALL)
+    workers.close()
