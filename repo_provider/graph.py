@@ -327,7 +327,11 @@ class _Reading:
         """What the region defines, outermost first."""
         span = self.region.span
         if not self.region.prose:
-            inside = [one for one in self.outline.definitions if span.start <= one.name_at < span.end]
+            inside = [
+                one
+                for one in self.outline.definitions
+                if span.start <= one.name_at < span.end or (one.head.start <= span.start and span.end <= one.head.end)
+            ]
             inside.sort(key=lambda one: one.qualified.count("."))
             for one in inside[: MOST_EDGES // 2]:
                 yield Edge("code.defines", self.region.path, one.qualified)

@@ -422,15 +422,18 @@ class _File:
 
     def _anchored(self) -> Iterator[tuple[Span, Definition | None]]:
         """The definition or the lines that the host points at."""
+        definitions = self.outline.definitions if self.outline is not None else ()
         for anchor in self._plan.anchors:
             if anchor.path != self.path:
                 continue
-            for definition in self.outline.definitions if anchor.name and self.outline is not None else ():
-                if anchor.name in (definition.qualified, definition.name):
-                    yield definition.span, definition
-                    break
+            called = [one for one in definitions if anchor.name and anchor.name in (one.qualified, one.name)]
+            if called:
+                best = next((one for one in called if one.qualified == anchor.name), called[0])
+                yield best.span, best
             lines = self.text.span(*anchor.lines) if anchor.lines is not None else None
-            if lines is not None:
+            if lines is not None and anchor.uri.startswith("swh:"):  # names a frame, lines and all: G4
+                yield lines, next((one for one in definitions if one.span == lines), None)
+            elif lines is not None:
                 start, end = max(0, lines.start - CELL // 2), min(lines.end + CELL // 2, len(self.text.data))
                 yield self._around(_whole_lines(self.text.data, start, end), lines)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -248,6 +249,14 @@ def test_edges_are_few_and_those_to_what_is_at_hand_are_never_left_out() -> None
     assert ("code.defines", "a.py#last_one") not in Made(files).edges("a.py")
     asked = Made(files, [("b.py", "")]).edges("a.py", "f3")
     assert ("code.imports", "b.py") == asked[0]
+
+
+def test_a_part_of_the_head_of_a_definition_defines_it() -> None:
+    made = Made({"A.java": "/** What it\n * is for.\n */\nclass A {\n  int b;\n}\n"})
+    whole = made.region("A.java")
+    part = msgspec.structs.replace(whole, span=Span(0, 12))
+    (draft,) = made.graph.drafts([part])
+    assert (Edge("code.defines", Path(b"A.java"), "A"),) == made.graph.edges(draft, {})
 
 
 def test_few_files_are_opened_and_those_that_most_regions_need_first() -> None:

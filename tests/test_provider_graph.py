@@ -360,6 +360,14 @@ def test_files_that_changed_together_are_near_each_other(made: Made, provider: P
     assert any("b/right.txt" in one for one in found)
 
 
+@requirement("G3", "G4")
+def test_the_uri_of_an_old_frame_brings_that_frame_back(made: Made, provider: Provider) -> None:
+    made.commit("2026-03-01", {"src/net/long.py": "".join(f"line_{at} = {at}\n" for at in range(300))})
+    for frame in ask(provider, "fetch url line_150", as_of="2026-03-02T00:00:00Z", max_tokens=900).frames:
+        answer = ask(provider, "probe", as_of="2026-03-02T00:00:00Z", anchors=(f"{frame.uri}",)).frames
+        assert frame.uri == answer[0].uri
+
+
 @requirement("G4", "Q2")
 def test_an_anchor_holds_for_the_past_too(made: Made, provider: Provider) -> None:
     uri = "symbol:///src/net/client.py#fetch"
