@@ -93,9 +93,8 @@ def _words_of(text: str) -> dict[str, float]:
                 found[term] += 1.0
     if sum(map(len, lines)) >= LONG:
         found = defaultdict(float, {term: 1.0 + math.log(n) for term, n in found.items()})
-        for word in title:
-            for term in terms(word):
-                found[term] *= TITLE
+        for term in {term for word in title for term in terms(word)}:
+            found[term] *= TITLE
         lines = [title]
     else:
         found = defaultdict(float, dict.fromkeys(found, 1.0))

@@ -210,6 +210,12 @@ def test_an_anchor_of_today_lifts_the_file_of_then(made: Made, provider: Provide
     assert "src/client.py" in frames[0].id
 
 
+def test_a_word_said_a_thousand_times_is_still_that_word(provider: Provider) -> None:
+    frames = ask(provider, "policy " * 3000).frames
+    assert "policy" in frames[0].content.lower()
+    assert all(0 <= frame.score <= 1 for frame in frames)
+
+
 def test_a_bare_repository_is_served_at_its_tip() -> None:
     bare = make_repo([("2026-01-01", {"a.py": RETRY})], bare=True)
     opened = serving(bare)
