@@ -453,10 +453,19 @@ class Provider:
                 blob=_committed_blob(snapshot, piece.path),
                 window=(window.opens, window.closes),
                 current=self._today(piece.path, snapshot, deadline, cut),
+                same=self._copies(piece, snapshot, deadline, cut),
                 tokenizer=self._tokenizer_ref,
             )
             for piece, window in zip(pieces, windows.windows, strict=True)
         )
+
+    def _copies(self, piece: frames.Piece, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> tuple[Path, ...]:
+        """Where else a frame's content stands, by today's paths; what is gone today is left out."""
+        if snapshot.commit is None:
+            return piece.same
+        today = {self._today(path, snapshot, deadline, cut) for path in piece.same}
+        today -= {None, self._today(piece.path, snapshot, deadline, cut) if today else None}
+        return tuple(sorted(path for path in today if path is not None))
 
     # --- the graph
 
@@ -943,6 +952,7 @@ class _Resolver:
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
         self._snapshots: dict[CommitId | None, Snapshot | frames.Missing] = {}
+        self._outlines: dict[tuple[Path, CommitId | None], Outline | None] = {}
 
     def text(self, path: Path, commit: CommitId | None) -> Text | frames.Missing:
         snapshot = self.snapshot(commit)
@@ -966,10 +976,12 @@ class _Resolver:
         return "unknown" if there or kept_back or (lost and self._provider.repository.promised) else "gone"
 
     def outline(self, path: Path, commit: CommitId | None) -> Outline | None:
-        text = self.text(path, commit)
-        if not isinstance(text, Text):
-            return None
-        return self._provider.corpus.outline(path, text)
+        place = path, commit
+        if place not in self._outlines:
+            text = self.text(path, commit)
+            known = self._provider.corpus.outline(path, text) if isinstance(text, Text) else None
+            self._outlines[place] = known
+        return self._outlines[place]
 
     def derived(self, name: frames.FrameName, held: str) -> Digest | frames.Missing:
         """An episode stands as long as its commit is reachable from what is served, a summary as long as its file."""

@@ -150,6 +150,21 @@ def test_an_old_frame_imports_files_by_the_names_of_today(made: Made, provider: 
     assert "symbol:///src/net/retry.py#RetryPolicy" in {relation.target_uri for relation in frame.relations}
 
 
+def test_copies_of_an_old_frame_are_where_they_are_today_or_nowhere() -> None:
+    made = make_repo(
+        [
+            ("2026-01-01", {"a/retry.py": RETRY, "b/retry.py": RETRY, "c/retry.py": RETRY}),
+            ("2026-02-01", {"b/retry.py": None, "c/retry.py": None, "d/retry.py": RETRY}),
+        ]
+    )
+    provider = serving(made)
+    (frame,) = ask(provider, "retry policy", as_of=THEN, max_frames=1).frames
+    provider.close()
+    copies = [relation.target_uri for relation in related([frame], "git:same-content")]
+    assert len(copies) < 2
+    assert all(Path(uri.removeprefix("file://")).is_file() for uri in copies)
+
+
 @requirement("P1")
 def test_cold_warm_and_no_store_give_equal_relations(made: Made, tmp_path: Path) -> None:
     goals = ("retry policy next delay", "fetch url", "outline of client.py", "guide to retries")
