@@ -375,7 +375,7 @@ class Corpus:
 
     def outline(self, path: Path, text: Text) -> Outline | None:
         """One file's outline; None where its parser had to be stopped."""
-        facts = _facts_about(path, text)
+        facts = self._facts.get(text.blob + path) or _facts_about(path, text)
         found = self.outlines({path: text}, {path: facts}, None)
         return None if found.lost else found.outlines.get(path)
 

@@ -694,10 +694,10 @@ def _has_run(text: Text, lines: tuple[int, int], held: str) -> bool:
     wanted = bytes.fromhex(held[7:]) if _DIGEST.fullmatch(held) else None
     if wanted is None or last < 0:
         return False
-    ends = [*text.starts, len(text.data)]
-    left = _SEARCHED
+    starts, left = text.starts, _SEARCHED
     for at in _outward(min(first, last), last):
-        content = text.content_bytes(Span(ends[at], ends[at + count]))
+        end = starts[at + count] if at + count < len(starts) else len(text.data)
+        content = text.content_bytes(Span(starts[at], end))
         if hashlib.sha256(content).digest() == wanted:
             return True
         left -= len(content)
