@@ -432,10 +432,16 @@ class History:
     # --- windows
 
     def windows(
-        self, pieces: Sequence[tuple[Path, bytes]], snapshot: Snapshot, deadline: float | None = None
+        self,
+        pieces: Sequence[tuple[Path, bytes]],
+        snapshot: Snapshot,
+        deadline: float | None = None,
+        *,
+        whole: bool = False,
     ) -> Windows:
         """How long each piece, whole lines of a path's file in a snapshot, stood there, through renames.
 
+        `whole`: the pieces are whole files, and stood as long as there was nothing beside them.
         Beside the working tree only what HEAD's tree holds byte for byte has a beginning. Nothing is raised: past
         the deadline a piece has the window of the snapshot's commit, in which it surely stood.
         """
@@ -453,7 +459,8 @@ class History:
         found: dict[int, Window] = {}
         complete = True
         keys = [
-            (tip, snapshot.commit, path, hashlib.sha1(data, usedforsecurity=False).digest()) for path, data in pieces
+            (tip, snapshot.commit, path, hashlib.sha1(data, usedforsecurity=False).digest(), whole)
+            for path, data in pieces
         ]
         paths = sorted({path for path, _ in pieces})
         with self.repository.objects() as objects:
@@ -464,7 +471,7 @@ class History:
                     continue
                 found |= {index: window for index in mine if (window := self._windows.get(keys[index])) is not None}
                 mine = {index: data for index, data in mine.items() if index not in found}
-                trace = _Trace(self, objects, line, path, position, deadline, paths)
+                trace = _Trace(self, objects, line, path, position, deadline, paths, whole)
                 try:
                     traced = trace.windows(mine, forward=snapshot.commit is not None) if mine else {}
                 except Late:
@@ -869,7 +876,9 @@ class _Trace:
         position: int,
         deadline: float | None,
         company: Sequence[Path],
+        whole: bool = False,
     ) -> None:
+        self.whole = whole
         self.history = history
         self.objects = objects
         self.line = line
@@ -923,6 +932,8 @@ class _Trace:
     ) -> dict[int, int]:
         """Of the pieces standing in one content those that another holds too, and where."""
         check(self.deadline)
+        if self.whole:
+            return standing if blob == other else {}
         try:
             edit = self.history.edit(blob, other, self._blob)
         except Missing:

@@ -176,10 +176,13 @@ class Provider:
         if as_of is None:
             return self.now()
         try:
-            return self.history.at(as_of, deadline)
+            found = self.history.at(as_of, deadline)
         except Missing:
             self._say_once("the tree of a commit asked for is not here: such instants have no answer")
             return None
+        if found is None and self.repository.shallow():
+            self._say_once("a shallow clone: instants before its boundary have no answer")
+        return found
 
     def now(self) -> Snapshot:
         """The working tree; the tip of the served ref where there is none or a ref was chosen."""
@@ -532,7 +535,8 @@ class Provider:
         if not told:
             return []
         origin = frames.Origin(self.repository.root, snapshot.commit, snapshot.head_commit)
-        windows = self.history.windows([(path, texts[path].data) for path, _ in told], snapshot, deadline)
+        pieces = [(path, texts[path].data) for path, _ in told]
+        windows = self.history.windows(pieces, snapshot, deadline, whole=True)
         if not windows.complete:
             cut("history was not read in time: windows are those of the commit")
         return [

@@ -353,6 +353,15 @@ def test_a_window_is_that_of_the_very_lines() -> None:
     assert days("2026-01-03", "2026-01-04") == window(of, seen, "a.py", "zero\none\ntwo\n")
 
 
+def test_a_whole_file_stood_as_long_as_there_was_nothing_beside_it() -> None:
+    made = line_of(make_repo(), [{"a.py": text} for text in ("one\ntwo\n", "one\n", "one\nthree\n")])
+    of = history(made)
+    seen = snapshot(of, "2026-01-02")
+    assert days("2026-01-01", None) == window(of, seen, "a.py", "one\n")
+    (whole,) = of.windows([(Path(b"a.py"), b"one\n")], seen, whole=True).windows
+    assert days("2026-01-02", "2026-01-03") == (whole.opens, whole.closes)
+
+
 def test_a_window_of_transcoded_text_has_an_end() -> None:
     """Pieces of a UTF-16 file are cut from it as UTF-8, and looked for in its other contents as such."""
     made = line_of(make_repo(), [{"a.py": f"x = {number}\ny\n".encode("utf-16")} for number in range(3)])

@@ -384,9 +384,11 @@ def test_what_a_clone_does_not_have_is_unknown_and_answers_nothing(
     assert told
     git(made.path, "config", "uploadpack.allowFilter", "true")
     git(tmp_path, "clone", "-q", *options, f"file://{made.path}", "part")
-    part = Provider(Settings(path=str(tmp_path / "part"), workers=1))
+    said: list[str] = []
+    part = Provider(Settings(path=str(tmp_path / "part"), workers=1), log=said.append)
     assert () == ask(part, "retry", as_of="2026-02-15T00:00:00Z").frames
     assert {"unknown"} == set(statuses(part, frames))
+    assert any("no answer" in line for line in said) or "--bare" in options
     part.close()
 
 
