@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path as FilePath
+from typing import Any
 
 import pygit2
 import pytest
@@ -582,6 +583,57 @@ def test_an_edit_of_the_same_size_and_time_is_seen() -> None:  # fault 75
         made.write("a.py", data)
         os.utime(made.path / "a.py", ns=(stamp, stamp))
         assert blob_id(data) == repository.working_tree().entries[Path(b"a.py")].blob
+
+
+def test_directories_that_did_not_change_are_not_listed_again_and_no_change_is_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = make_repo([("2026-01-01", {"a.py": "1\n", "d/b.py": "2\n", "d/e/c.py": "3\n", ".gitignore": "*.log\n"})])
+    made.write("new/x.py", "x\n")
+    later = made.path.stat().st_ctime_ns + 10**12
+    monkeypatch.setattr("repo_provider.worktree.time.time_ns", lambda: later)
+    scanned: list[object] = []
+    scandir = os.scandir
+
+    def scanning(path: Any) -> Any:
+        scanned.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr("repo_provider.worktree.os.scandir", scanning)
+    root, repository = made.path, opened(made)
+
+    def link() -> None:
+        (root / "d" / "e" / "c.py").unlink()
+        (root / "d" / "e" / "c.py").symlink_to("../b.py")
+
+    changes: list[tuple[str, Callable[[], object]]] = [
+        ("d/e", lambda: made.write("d/e/fresh.py", "f\n")),
+        ("d/e", lambda: made.write("d/e/fresh.log", "f\n")),
+        ("d", lambda: made.write("d/.gitignore", "!*.log\n")),
+        ("", lambda: made.write(".gitignore", "*.txt\n")),
+        ("d", lambda: made.write("d/.gitignore", "fresh*\n")),
+        ("d", lambda: os.unlink(root / "d" / ".gitignore")),
+        ("new", lambda: pygit2.init_repository(str(root / "new"))),
+        ("new", lambda: shutil.rmtree(root / "new" / ".git")),
+        ("d/e", link),
+        ("d/e", lambda: os.unlink(root / "d" / "e" / "c.py")),
+        ("d", lambda: shutil.rmtree(root / "d" / "e")),
+        ("d", lambda: made.write("d/e", "a file now\n")),
+        ("d", lambda: os.rename(root / "d", root / "moved")),
+        ("", lambda: made.add("a.py", "moved/b.py")),
+    ]
+    for where, change in changes:
+        for _ in range(2):
+            seen = repository.working_tree()
+            assert opened(made).working_tree() == seen
+        scanned.clear()
+        assert seen is repository.working_tree()
+        assert [] == scanned
+        before = (root / where).stat().st_ctime_ns
+        change()
+        while (root / where).exists() and (root / where).stat().st_ctime_ns == before:
+            os.utime(root / where)  # a clock that ticks slowly is another test's matter
+    assert opened(made).working_tree() == repository.working_tree()
 
 
 @pytest.mark.parametrize("year", [1970, 2038])
