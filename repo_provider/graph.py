@@ -237,17 +237,19 @@ def pointed_at(anchor: Anchor, outline: Outline, text: Text) -> Definition | Non
 def defined(outline: Outline, member: Sequence[str]) -> Definition | None:
     """The definition these names lead to, outermost first; None where that is nothing or more than one thing.
 
-    An empty name stands for a type that is not known.
+    One name alone is of something at the top of the file; an empty one before it stands for a type that is not known.
     """
-    called = [one for one in outline.definitions if one.name == member[-1] and one.kind != "section"]
-    if member[0] == "":
-        called = [one for one in called if not _is_top(outline, one)]
-    elif len(member) > 1:
+    *around, name = member
+    called = [one for one in outline.definitions if one.name == name and one.kind != "section"]
+    tops = [one for one in called if _is_top(outline, one)]
+    if not around:
+        called = tops
+    elif around == [""]:
+        called = [one for one in called if one not in tops]
+    else:
         tail = ".".join(member)
         inside = [one for one in called if one.qualified == tail or one.qualified.endswith("." + tail)]
-        called = inside or [one for one in called if _is_top(outline, one) and _is_namespace(outline, member[-2])]
-    if len({one.qualified for one in called}) > 1:
-        called = [one for one in called if _is_top(outline, one)]
+        called = inside or (tops if _is_namespace(outline, around[-1]) else [])
     return called[0] if len({one.qualified for one in called}) == 1 else None
 
 
@@ -269,8 +271,8 @@ _FUNCTIONS = frozenset(("function", "method", "test"))
 _RELATIONS = {"call": "code.calls"}
 _JOINT = re.compile(r"\?*\.|::|->|\\|#|/")
 _SELF = frozenset(("self", "this", "cls", "Self", "static", "$this", "@"))
-_DISTINCT = re.compile(r"(?=.{6})[A-Za-z]\w*(?:_[A-Za-z]|[a-z0-9][A-Z])\w*[?!]?")
-"""A name of several words: seldom that of two things."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+")
+_ACCESSORS = frozenset("get set is has to of on add for with start starts end ends".split())
 _CODE = re.compile(
     r"`+([^`\n]{2,120})`+|(?<![\w/.])([\w$./~-]+/[\w.-]+\.\w{1,8})\b|\b([A-Za-z_]\w*(?:(?:\.|::|#|->)\w+)*)"
 )
@@ -473,7 +475,7 @@ class _Reading:
             place = self.graph.only(near or (types if self.rules.loose or self.rules.inline else ()), self.rules.family)
             if place:
                 return Wish(use.rel, place, (before, name))
-        if not _DISTINCT.fullmatch(name):
+        if not _is_telling(name):
             return None
         place = self.graph.only(definers, self.rules.family)
         return Wish(use.rel, place, ("", name)) if place else None
@@ -493,7 +495,7 @@ class _Reading:
                     paths.setdefault(written.strip("`'\"./ "))
                 for found in _CALLED.findall(quoted) if quoted else [plain] if plain else ():
                     parts = tuple(part for part in _JOINT.split(found) if part)
-                    code = len(parts) > 1 or _DISTINCT.fullmatch(parts[-1])
+                    code = len(parts) > 1 or _is_telling(parts[-1])
                     if code or (quoted and (found[0].isupper() or f"{found}(" in quoted)):
                         names.setdefault(parts)
         return list(names)[:MOST_MENTIONS], list(paths)[:MOST_MENTIONS]
@@ -522,6 +524,12 @@ class _Reading:
 
 def _members(binding: Binding) -> tuple[str, ...]:
     return tuple(part for part in binding.member.split(".") if part and part != "default")
+
+
+def _is_telling(name: str) -> bool:
+    """Whether a name is of so many words that it is seldom that of two things."""
+    words = [] if name.startswith("__") else _WORD.findall(name)
+    return len(words) > 2 or (len(words) == 2 and len(name) > 7 and words[0].lower() not in _ACCESSORS)
 
 
 def _parts(reference: Reference) -> tuple[str, ...]:

@@ -136,6 +136,23 @@ def test_a_method_of_something_unknown_is_resolved_by_a_telling_name_alone() -> 
     assert ["b.py#B.next_delay"] == Made(files).of("code.calls", "a.py", "f")
 
 
+def test_names_that_half_the_world_has_are_of_nothing_here() -> None:
+    names = ("getName", "has_next", "toList", "get", "__enter__", "as_view", "setNestingLimit")
+    files = {
+        "a.py": "def f(x):\n" + "".join(f"    x.{name}()\n" for name in names),
+        "b.py": "class B:\n" + "".join(f"    def {name}(self): ...\n" for name in names),
+    }
+    assert ["b.py#B.setNestingLimit"] == Made(files).of("code.calls", "a.py", "f")
+
+
+def test_a_bare_name_from_another_file_is_of_its_top_alone() -> None:
+    files = {
+        "src/a/A.kt": "package a\n\nclass A {\n    fun check() {}\n}\n\nfun top() {}\n",
+        "src/a/B.kt": "package a\n\nfun f() {\n    check()\n    top()\n}\n",
+    }
+    assert ["src/a/A.kt#top"] == Made(files).of("code.calls", "src/a/B.kt", "f")
+
+
 def test_languages_of_one_family_see_each_other_and_others_do_not() -> None:
     files = {"a.js": "import { get } from './b'\nfunction f() { get(); }\n", "b.ts": "export function get() {}\n"}
     assert ["b.ts#get"] == Made(files).of("code.calls", "a.js", "f")
