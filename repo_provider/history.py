@@ -627,6 +627,7 @@ class History:
 
     def commit(self, commit: CommitId) -> Commit:
         """A commit with its message and the hunks of its diff. Raises Missing."""
+        self._keep_up()
         known = self._commits.get(commit)
         if known is None:
             with self.repository.objects() as objects:

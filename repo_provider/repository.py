@@ -113,6 +113,7 @@ class Objects:
             self.lacked = True
             raise self._explain(name) from None
         if found != kind or _checksum(kind, data) != name:
+            self.lacked = True
             raise Missing(name)
         return data
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
@@ -351,6 +352,21 @@ def test_a_window_is_that_of_the_very_lines() -> None:
     assert days("2026-01-02", "2026-01-04") == window(of, seen, "a.py", "two\n")
     assert days("2026-01-02", "2026-01-04") == window(of, seen, "a.py", "one\ntwo\n")
     assert days("2026-01-03", "2026-01-04") == window(of, seen, "a.py", "zero\none\ntwo\n")
+
+
+def test_what_was_worked_out_over_a_damaged_object_is_not_kept() -> None:
+    text = "".join(f"line {number}\n" for number in range(9))
+    made = line_of(make_repo(), [{"a.py": text}, {"a.py": None, "b.py": text + "more\n"}])
+    name = blob_id(text.encode()).hex()
+    loose = made.path / ".git" / "objects" / name[:2] / name[2:]
+    whole = loose.read_bytes()
+    loose.chmod(0o644)
+    loose.write_bytes(zlib.compress(b"blob 1\0x"))
+    store = Memory()
+    for expected in ("2026-01-02", "2026-01-01"):
+        of = history(made, store)
+        assert days(expected, None) == window(of, snapshot(of, "2026-01-02"), "b.py", "line 1\n")
+        loose.write_bytes(whole)
 
 
 def test_a_whole_file_stood_as_long_as_there_was_nothing_beside_it() -> None:
