@@ -22,7 +22,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from heapq import heappop, heappush
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TypeAlias, cast
 
 from msgspec import DecodeError, Struct, msgpack
@@ -123,11 +123,48 @@ class _Part(Struct, frozen=True, array_like=True):
 
 Event: TypeAlias = tuple[int, BlobId | None, BlobId | None]
 """Position on the line of a commit that changed a path, and the path's file before and after it."""
-Events: TypeAlias = dict[Path, list[Event]]
+
+
+class Events(Struct, frozen=True, array_like=True, dict=True):
+    """What the commits of one part of a line changed, path by path: packed, since there is much and little is asked.
+
+    `ends` are those of each path's events in `positions`; `blobs` are the file before and after each, zeros for none.
+    """
+
+    paths: list[bytes]
+    ends: list[int]
+    positions: list[int]
+    blobs: bytes
+
+    @classmethod
+    def packed(cls, found: Mapping[Path, Sequence[Event]]) -> Events:
+        events = [event for mine in found.values() for event in mine]
+        blobs = b"".join((was or _NO_BLOB) + (now or _NO_BLOB) for _, was, now in events)
+        return cls(list(found), list(accumulate(map(len, found.values()))), [event[0] for event in events], blobs)
+
+    def of(self, path: Path) -> list[Event]:
+        place = self._places.get(path)
+        if place is None:
+            return []
+        start = self.ends[place - 1] if place else 0
+        return [
+            (self.positions[at], self._blob(2 * at), self._blob(2 * at + 1)) for at in range(start, self.ends[place])
+        ]
+
+    @cached_property
+    def _places(self) -> dict[bytes, int]:
+        return {path: place for place, path in enumerate(self.paths)}
+
+    def _blob(self, at: int) -> BlobId | None:
+        blob = self.blobs[20 * at : 20 * at + 20]
+        return None if blob == _NO_BLOB else BlobId(blob)
+
+
+_NO_BLOB = bytes(20)
 
 _encoder = msgpack.Encoder()
 _part_decoder = msgpack.Decoder(_Part)
-_events_decoder = msgpack.Decoder(dict[bytes, list[tuple[int, bytes | None, bytes | None]]])
+_events_decoder = msgpack.Decoder(Events)
 _message_decoder = msgpack.Decoder(Message)
 _landed_decoder = msgpack.Decoder(tuple[bytes, list[tuple[CommitId, Instant]]])
 _renames_decoder = msgpack.Decoder(dict[bytes, bytes])
@@ -173,6 +210,7 @@ class History:
         self._lines: OrderedDict[CommitId, Line] = OrderedDict()
         self._parts: OrderedDict[tuple[CommitId, int], Events] = OrderedDict()
         self._looked: OrderedDict[tuple[CommitId, int], dict[Path, list[Event] | None]] = OrderedDict()
+        self._not_stored: set[tuple[CommitId, int]] = set()
         self._windows: OrderedDict[tuple[object, ...], Window] = OrderedDict()
         self._messages: OrderedDict[tuple[CommitId, int], Messages] = OrderedDict()
         self._message: dict[CommitId, Message] = {}
@@ -320,13 +358,14 @@ class History:
         todo = [part for part in parts if _name(line, part)[0] not in self._parts]
         keys = {_key(self.repository.shallow(), _name(line, part)[0][0]): part for part in todo}
         if self.store is not None:
-            keys = {key: keys[key] for key in keys.keys() - self.store.get_many("events", list(keys)).keys()}
+            keys = {key: keys[key] for key in keys.keys() - self.store.get_many("changes", list(keys)).keys()}
         whole = {part: key for key, part in keys.items() if lasting and _name(line, part)[1]}
         payloads = [_encoder.encode(_EventsTask.of(self.repository, line, part)) for part in whole]
         done = [] if self.bulk is None or not payloads else self.bulk(_EVENTS_TASK, payloads, None)
         found = {part: data for part, data in zip(whole, done, strict=False) if data}
         if self.store is not None and found:
-            self.store.put_many("events", {whole[part]: data for part, data in found.items()})
+            self.store.put_many("changes", {whole[part]: data for part, data in found.items()})
+        self._not_stored.clear()
         for part in sorted(set(keys.values()) - found.keys(), reverse=True):
             self.events(line, part)
 
@@ -337,11 +376,13 @@ class History:
         if known is not None:
             return known
         found = self._read_events(line, part, deadline)
-        if found is not None:
-            self._hold(name, found)
-        if found is not None and self.store is not None and whole and self._lasting(line):
-            self.store.put_many("events", {_key(self.repository.shallow(), name[0]): _encoder.encode(found)})
-        return found
+        if found is None:
+            return None
+        events = Events.packed(found)
+        self._hold(name, events)
+        if self.store is not None and whole and self._lasting(line):
+            self.store.put_many("changes", {_key(self.repository.shallow(), name[0]): _encoder.encode(events)})
+        return events
 
     def events_of(
         self, path: Path, line: Line, part: int, deadline: float | None, company: Sequence[Path] = ()
@@ -350,12 +391,15 @@ class History:
 
         Where it is not known what they changed, no more is looked at than this and the paths in its company.
         """
+        name, _ = _name(line, part)
+        looked = self._looked.get(name, {})
+        if path in looked:
+            return looked[path]
         known = self._known_events(line, part)
         if known is not None:
-            return known.get(path, ())
-        name, _ = _name(line, part)
+            return known.of(path)
         with self._lock:
-            looked = self._looked.setdefault(name, {})
+            looked = self._looked.setdefault(name, looked)
             while len(self._looked) > 1024:
                 self._looked.popitem(last=False)
         if path not in looked:
@@ -369,11 +413,11 @@ class History:
 
     def _known_events(self, line: Line, part: int) -> Events | None:
         name, whole = _name(line, part)
-        if whole and name not in self._parts:
+        if whole and name not in self._parts and name not in self._not_stored:
             self._fetch_events(line, part)
         return self._parts.get(name)
 
-    def _read_events(self, line: Line, part: int, deadline: float | None, only: Wanted | None = None) -> Events | None:
+    def _read_events(self, line: Line, part: int, deadline: float | None, only: Wanted | None = None) -> _Found | None:
         end = min((part + 1) * STEP, len(line))
         first = part * STEP
         if first == 0 and line.cut:
@@ -390,11 +434,12 @@ class History:
         keys: dict[bytes, tuple[CommitId, int]] = {}
         for near in range(first, min(first + 16, len(line) // STEP)):
             name = line.commits[(near + 1) * STEP - 1], near
-            if name not in self._parts:
+            if name not in self._parts and name not in self._not_stored:
                 keys[_key(shallow, name[0])] = name
-        for key, value in self.store.get_many("events", list(keys)).items():
+        for key, value in self.store.get_many("changes", list(keys)).items():
             with suppress(DecodeError, ValueError):
-                self._hold(keys[key], cast(Events, _events_decoder.decode(value)))
+                self._hold(keys.pop(key), _events_decoder.decode(value))
+        self._not_stored.update(keys.values())
 
     def _hold(self, name: tuple[CommitId, int], events: Events) -> None:
         with self._lock:
@@ -790,11 +835,14 @@ def _key(shallow: frozenset[CommitId], commit: CommitId) -> bytes:
     return where + commit
 
 
+_Found: TypeAlias = dict[Path, list[Event]]
+
+
 def _events(
     objects: Objects, trees: Sequence[bytes], first: int, deadline: float | None = None, only: Wanted | None = None
-) -> Events | None:
+) -> _Found | None:
     """What the commits with these trees changed, from position `first` on; the tree before that leads, if any."""
-    found: Events = {}
+    found: _Found = {}
     differ = Differ(objects)
     befores = [None, *trees] if first == 0 else trees
     try:
@@ -1138,7 +1186,7 @@ def events_task(payload: bytes) -> bytes:
     task = msgpack.decode(payload, type=_EventsTask)
     with _opened(task.git_dir, task.common_dir).objects() as objects:
         found = _events(objects, task.trees, task.first)
-    return b"" if found is None else _encoder.encode(found)
+    return b"" if found is None else _encoder.encode(Events.packed(found))
 
 
 def messages_task(payload: bytes) -> bytes:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from repo_provider import history as history_module
 from repo_provider.changes import Change, renames
 from repo_provider.commits import Messages, explanation
-from repo_provider.history import RUNS, Edit, Events, History, Late, Line, Window, _edit, place
+from repo_provider.history import RUNS, Edit, Event, History, Late, Line, Window, _edit, place
 from repo_provider.model import BlobId, CommitId, Path, Snapshot
 from repo_provider.protocol import Instant, format_instant, parse_instant
 from repo_provider.repository import Header, Missing, Objects, Repository
@@ -622,7 +622,7 @@ def test_a_warm_store_and_a_damaged_one_say_what_none_says(rubbish: bytes, monke
     assert filling.build()
     assert expected == told(filling, instants)
     written = store.written
-    assert {"line", "events", "messages"} <= {table for table, _ in store.kept}
+    assert {"line", "changes", "messages"} <= {table for table, _ in store.kept}
     assert expected == told(history(made, store), instants)
     assert written == store.written
     store.kept = dict.fromkeys(store.kept, rubbish)
@@ -656,7 +656,7 @@ def test_after_a_new_tip_only_the_difference_is_walked(monkeypatch: pytest.Monke
     walked: list[int] = []
     events = History._read_events
 
-    def walking(of: History, line: Line, part: int, deadline: float | None) -> Events | None:
+    def walking(of: History, line: Line, part: int, deadline: float | None) -> dict[Path, list[Event]] | None:
         walked.append(part)
         return events(of, line, part, deadline)
 
