@@ -56,8 +56,8 @@ IN_TIME = 0.94
 """Of the time a query has: what all of it may take; the rest is for writing the answer down on a busy machine."""
 COUNTING = 0.6
 """Of the time a query has: what counting words may take before the files counted so far have to do."""
-EXPLAINING = 0.3
-"""Of the time left then: what reading commit messages may take."""
+EXPLAINING, EXPLAINING_EARLY = 0.3, 0.6
+"""Of the time left then: what reading commit messages may take; more where counting ended before it had to."""
 PARSING = 0.6
 """Of the time left then: what parsing the best files may take; regions, windows and relations come after it."""
 READING_WALL = 60.0
@@ -395,10 +395,10 @@ class Provider:
     def _surveyed(
         self, plan: Plan, snapshot: Snapshot, deadline: float | None, cut: _Cut, report: Report | None
     ) -> tuple[Survey, Messages]:
-        unreadable = self.corpus.count(
-            snapshot, _share(deadline, COUNTING), urgent=lambda: _by_name(plan, snapshot), report=report
-        )
-        messages = self._explained(snapshot, _share(deadline, EXPLAINING), cut)
+        until = _share(deadline, COUNTING)
+        unreadable = self.corpus.count(snapshot, until, urgent=lambda: _by_name(plan, snapshot), report=report)
+        early = until is None or time.monotonic() < until
+        messages = self._explained(snapshot, _share(deadline, EXPLAINING_EARLY if early else EXPLAINING), cut)
         survey = self.corpus.survey(snapshot, self._touches(messages), unreadable)
         self.corpus.go_on(survey)
         if survey.missing:

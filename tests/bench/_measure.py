@@ -113,11 +113,12 @@ class Host:
 
     def settle(self, seconds: float = 120.0) -> None:
         """Wait until work in the background has ended: until the processes use no more processor time."""
-        ends, before = time.monotonic() + seconds, self.cpu()
+        ends, before, quiet = time.monotonic() + seconds, self.cpu(), 0
         while time.monotonic() < ends:
             time.sleep(1.0)
             now = self.cpu()
-            if now - before < 0.02:
+            quiet = quiet + 1 if now - before < 0.02 else 0
+            if quiet == 3:
                 return
             before = now
 
