@@ -22,7 +22,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from heapq import heappop, heappush
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import TypeAlias, cast
 
 from msgspec import DecodeError, Struct, msgpack
@@ -42,6 +42,9 @@ MESSAGES = 8000
 
 AT_ONCE = 16
 """Parts worked out at a time."""
+
+MANY = 1024
+"""Messages to read for which other processes are worth their way."""
 
 RUNS = 64
 """How many contents of a file a window is followed through, each way."""
@@ -217,6 +220,7 @@ class History:
         self._commits: OrderedDict[CommitId, Commit] = OrderedDict()
         self._edits: OrderedDict[tuple[BlobId, BlobId], Edit] = OrderedDict()
         self._renamed: OrderedDict[CommitId, dict[Path, Path]] = OrderedDict()
+        self._landings: tuple[CommitId | None, int, dict[CommitId, Instant]] = (None, 0, {})
         self._state: object = None
 
     def _keep_up(self) -> None:
@@ -232,6 +236,7 @@ class History:
                 self._message.clear()
                 self._commits.clear()
                 self._renamed.clear()
+                self._landings = (None, 0, {})
 
     # --- instants
 
@@ -603,7 +608,7 @@ class History:
                 with suppress(DecodeError, ValueError):
                     found[CommitId(key)] = self._message[CommitId(key)] = _message_decoder.decode(value)
         missing = [commit for commit in commits if commit not in found]
-        if self.bulk is not None and len(missing) > STEP:
+        if self.bulk is not None and len(missing) > MANY:
             helped = self._work_out_in_bulk(missing, deadline)
             found |= helped
             missing = [commit for commit in missing if commit not in helped]
@@ -654,8 +659,29 @@ class History:
             with suppress(DecodeError, ValueError):
                 whose, pairs = _landed_decoder.decode(kept)
                 if whose == of:
-                    return dict(pairs)
+                    self._landings = tip, limit, dict(pairs)
+                    return self._landings[2]
         line = self.line(served, deadline)
+        found = self._landed_upon(line, limit) if served == tip else None
+        if found is None:
+            found = self._land(line, tip, limit, deadline)
+        if served == tip:
+            self._landings = line.commits[-1], limit, found
+            if self.store is not None and self._lasting(line):
+                self.store.put_many("newest", {place: _encoder.encode((of, list(found.items())))})
+        return found
+
+    def _landed_upon(self, line: Line, limit: int) -> dict[CommitId, Instant] | None:
+        """The same for a commit right upon the one it was last worked out for: the walk goes on from there."""
+        before, same_limit, known = self._landings
+        if len(line) < 2 or line.commits[-2] != before or same_limit != limit:
+            return None
+        with self.repository.objects() as objects:
+            if len(self.header(objects, line.commits[-1]).parents) != 1:
+                return None
+        return {line.commits[-1]: Instant(line.times[-1]), **dict(islice(known.items(), limit - 1))}
+
+    def _land(self, line: Line, tip: CommitId, limit: int, deadline: float | None) -> dict[CommitId, Instant]:
         walked, chosen = self._newest(tip, limit, deadline)
         landed: dict[CommitId, Instant] = {}
         for position in sorted(line.positions[commit] for commit in walked if commit in line.positions):
@@ -665,10 +691,7 @@ class History:
                 if commit in walked and commit not in landed:
                     landed[commit] = Instant(line.times[position])
                     pending.extend(walked[commit])
-        found = {commit: landed[commit] for commit in chosen}
-        if self.store is not None and served == tip and self._lasting(line):
-            self.store.put_many("newest", {place: _encoder.encode((of, list(found.items())))})
-        return found
+        return {commit: landed[commit] for commit in chosen}
 
     def commit(self, commit: CommitId) -> Commit:
         """A commit with its message and the hunks of its diff. Raises Missing."""

@@ -753,6 +753,20 @@ def test_a_bounded_number_of_the_newest_is_kept() -> None:
     assert 2 == len(newest.opens)
 
 
+def test_messages_grow_with_the_line_as_if_read_anew() -> None:
+    made, _, _ = merged()
+    running, store = history(made), Memory()
+    for number, when in enumerate(("2026-02-01", "2025-01-01", "2026-02-02", "2026-02-02")):
+        side = made.commit(when, {"s.py": f"{number}\n"}, ref=f"refs/heads/s{number}", parents=[made.tip()])
+        made.commit(when, {"s.py": f"{number}\n"}, parents=[made.tip(), side] if number == 2 else None)
+        for limit in (3, 100):
+            fresh, stored = history(made), history(made, store)
+            expected = fresh.messages(fresh.snapshot(made.tip()), limit)
+            for of in (running, stored):
+                found = of.messages(of.snapshot(made.tip()), limit)
+                assert (expected, dict(expected.opens)) == (found, dict(found.opens))
+
+
 def test_messages_follow_a_file_to_its_new_name() -> None:
     made = line_of(
         make_repo(), [{"a.py": "1\n"}, {"a.py": "2\n"}, {"a.py": None, "b.py": "2\n"}, {"b.py": "3\n", "c.py": "x\n"}]
