@@ -8,6 +8,7 @@ nothing behind it. Threads may share one provider; nothing in it changes an answ
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from bisect import bisect_right
@@ -66,6 +67,7 @@ HOPPED = 4
 """Anchors whose surroundings are looked at."""
 _MINOR = frozenset(("test", "example", "bench", "docs", "vendored", "generated", "lockfile"))
 """Traits of files that only repeat names."""
+_REVISION = re.compile(";anchor=swh:1:rev:([0-9a-f]{40})")
 _RELATIONS_LATE = "files were not parsed in time: relations were left out"
 
 
@@ -664,18 +666,27 @@ class Provider:
             return None
 
     def _anchored(self, plan: Plan, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> Plan:
-        """The plan with its anchors' paths, those of today, as the snapshot calls them."""
-        if snapshot.commit is None or not plan.anchors:
-            return plan
-        anchors = []
-        for anchor in plan.anchors:
-            try:
-                path = self.history.path_then(anchor.path, snapshot, deadline)
-            except Late:
-                cut("renames were not read in time")
-                path = None
-            anchors.append(replace(anchor, path=path or anchor.path))
+        """The plan with its anchors' paths as the snapshot calls them."""
+        anchors = (self._called_there(anchor, snapshot, deadline, cut) for anchor in plan.anchors)
         return replace(plan, anchors=tuple(anchors))
+
+    def _called_there(self, anchor: Anchor, snapshot: Snapshot, deadline: float | None, cut: _Cut) -> Anchor:
+        """An anchor whose path is one of today, or of the commit that its SWHID names."""
+        if anchor.path in snapshot.entries:
+            return anchor
+        path: Path | None = anchor.path
+        try:
+            if (named := _REVISION.search(anchor.uri)) is not None:
+                then = self.history.snapshot(CommitId(bytes.fromhex(named[1])), deadline)
+                path = self.history.path_now(anchor.path, then, deadline)
+            if path is not None and snapshot.commit is not None:
+                path = self.history.path_then(path, snapshot, deadline)
+        except Late:
+            cut("renames were not read in time")
+            return anchor
+        except Missing:
+            return anchor
+        return replace(anchor, path=path or anchor.path)
 
     def _say_once(self, *notes: str) -> None:
         for note in notes:

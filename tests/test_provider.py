@@ -210,6 +210,14 @@ def test_an_anchor_of_today_lifts_the_file_of_then(made: Made, provider: Provide
     assert "src/client.py" in frames[0].id
 
 
+def test_a_frame_of_then_is_an_anchor_for_the_file_of_today(made: Made, provider: Provider) -> None:
+    made.commit("2026-04-01", {"src/client.py": None, "src/fetching.py": CLIENT})
+    uri = named(ask(provider, "fetch policy", as_of="2026-03-15T00:00:00Z").frames, "src/client.py").uri
+    assert uri is not None
+    assert "src/fetching.py" in ask(provider, "policy", anchors=(uri,)).frames[0].id
+    assert "src/client.py" in ask(provider, "policy", anchors=(uri,), as_of="2026-02-15T00:00:00Z").frames[0].id
+
+
 def test_a_word_said_a_thousand_times_is_still_that_word(provider: Provider) -> None:
     frames = ask(provider, "policy " * 3000).frames
     assert "policy" in frames[0].content.lower()
