@@ -259,7 +259,7 @@ class WorkingTree:
             return
         below: dict[bytes, dict[bytes, _Known]] = {directory: {} for directory in changed}
         for path, one in known.items():
-            directory, name = os.path.split(path)
+            directory, _, name = path.rpartition(b"/")
             if directory in changed and one.settled:
                 below[directory][name] = one
         store.put_many(_TABLE, {self._key(directory): _encoder.encode(names) for directory, names in below.items()})
