@@ -96,12 +96,11 @@ def renamed_forward(messages: Sequence[Message]) -> Iterator[Message]:
     """Newest first: each with its paths as later moves call them."""
     names: dict[Path, Path] = {}
     for message in messages:
-        paths = tuple(sorted({names.get(path, path) for path in message.paths}))
-        yield (
-            message
-            if paths == message.paths
-            else Message(message.commit, message.time, message.text, message.files, paths, message.moved)
-        )
+        if names.keys().isdisjoint(message.paths):
+            yield message
+        else:
+            paths = tuple(sorted({names.get(path, path) for path in message.paths}))
+            yield Message(message.commit, message.time, message.text, message.files, paths, message.moved)
         for new, old in message.moved:
             names.setdefault(old, names.get(new, new))
 

@@ -73,11 +73,7 @@ class Line:
         self.trees = trees
         self.written = written
         self.cut = cut
-        self.times: list[int] = []
-        latest = None
-        for when in written:
-            latest = when if latest is None else max(latest, when)
-            self.times.append(latest)
+        self.times = list(accumulate(written, max))
 
     def __len__(self) -> int:
         return len(self.commits)
