@@ -129,6 +129,8 @@ WHOLE = 1.5
 """How far a whole definition may exceed its fair share: better whole and a little long than cut."""
 SCRAP = 40
 """A cut piece smaller than this is not worth a frame once the answer has others."""
+LONGEST_NAME = 300
+"""Characters of a name in a frame id: a heading may be a whole paragraph, and is then named by its lines."""
 SECOND = 0.2
 """What each further frame of a file counts for when frames or tokens are short: several files before many of one."""
 
@@ -154,8 +156,9 @@ class Piece(Struct, frozen=True):
 
     @property
     def name(self) -> str | None:
-        """The definition this piece is the whole of."""
-        return self.hit.name if self.span == self.hit.span else None
+        """The definition this piece is the whole of; None where its name is too long to be one."""
+        fits = self.hit.name is not None and len(self.hit.name) <= LONGEST_NAME
+        return self.hit.name if fits and self.span == self.hit.span else None
 
 
 class Selection(Struct, frozen=True):

@@ -218,6 +218,13 @@ def test_a_frame_of_then_is_an_anchor_for_the_file_of_today(made: Made, provider
     assert "src/client.py" in ask(provider, "policy", anchors=(uri,), as_of="2026-02-15T00:00:00Z").frames[0].id
 
 
+def test_a_heading_as_long_as_a_page_is_named_by_its_lines(made: Made, provider: Provider) -> None:
+    made.write("long.md", f"# {'walrus ' * 45}\n\nWalrus text.\n")
+    frame = named(ask(provider, "walrus", kinds=("doc",)).frames, "long.md")
+    assert "doc:long.md:L1-3" == frame.id
+    assert ["valid"] == statuses(provider, [frame])
+
+
 def test_a_word_said_a_thousand_times_is_still_that_word(provider: Provider) -> None:
     frames = ask(provider, "policy " * 3000).frames
     assert "policy" in frames[0].content.lower()
