@@ -30,13 +30,13 @@ WEIGHTS: Mapping[str, float] = {
     "names": 0.1,
     "comments": 0.3,
     # share of the question's information that a field has at all
-    "names_share": 0.4,
+    "names_share": 0.6,
     "comments_share": 0.9,
     "share": 0.3,
     # whole names, from adjacent words too: `rate limiter` -> `RateLimiter`
-    "whole_body": 0.4,
-    "whole_names": 0.8,
-    "whole_comments": 0.7,
+    "whole_body": 0.8,
+    "whole_names": 1.6,
+    "whole_comments": 1.4,
     "commits": 1.5,  # messages of the commits that touched the file say what it is for
     "stem": 1.5,  # how much of the file's name the question says
     "stem_share": 0.4,  # how much of the question the file's name says
