@@ -290,7 +290,7 @@ def _as_of(provider: Provider, typed: str) -> str:
 
 
 def _name_unmatched(provider: Provider, wanted: PathFilter, as_of: str | None) -> None:
-    snapshot = provider.now() if as_of is None else provider.history.at(parse_instant(as_of))
+    snapshot = provider.now() if as_of is None else provider.at(parse_instant(as_of))
     for line in wanted.unmatched(snapshot.entries) if snapshot is not None else ():
         _note(line)
 

@@ -175,10 +175,12 @@ class Provider:
     # --- snapshots ----------------------------------------------------------------------------------------------
 
     def _snapshot(self, as_of: Instant | None, deadline: float | None) -> Snapshot | None:
-        if as_of is None:
-            return self.now()
+        return self.now() if as_of is None else self.at(as_of, deadline)
+
+    def at(self, instant: Instant, deadline: float | None = None) -> Snapshot | None:
+        """The snapshot an instant means; None where it has no answer: before the first commit, or not here."""
         try:
-            found = self.history.at(as_of, deadline)
+            found = self.history.at(instant, deadline)
         except Missing:
             self._say_once("the tree of a commit asked for is not here: such instants have no answer")
             return None
@@ -866,7 +868,9 @@ class Provider:
 
     def instant(self, revision: str) -> Instant:
         """The effective time of a commit, branch or tag on the served line. Raises BadRequest where it is not one."""
-        opens = self.history.snapshot(self.repository.resolve(revision)).opens
+        tip, commit = self.repository.head(), self.repository.resolve(revision)
+        line = None if tip is None else self.history.line(tip)
+        opens = None if line is None or commit not in line.positions else line.window(line.positions[commit])[0]
         if opens is None:
             raise BadRequest(f"{revision} is not on the first-parent line of what is served", reason="invalid_revision")
         return opens

@@ -7,6 +7,7 @@ definition reads the same become one version. Called by the command line and by 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from time import monotonic
 
 from msgspec import Struct, structs
@@ -57,7 +58,9 @@ def versions(provider: Provider, place: str, deadline: float | None = None) -> V
         raise BadRequest(f"{place!r} is no PATH or PATH#NAME of this repository", reason="usage")
     shown = anchor.path.decode("utf-8", "replace")
     tip = provider.repository.head()
-    snapshot = None if tip is None else provider.history.snapshot(tip)
+    snapshot = None
+    with suppress(Missing):
+        snapshot = None if tip is None else provider.history.snapshot(tip)
     runs = [] if snapshot is None else provider.history.runs(anchor.path, snapshot)
     if snapshot is None or not runs:
         raise BadRequest(f"{shown} is not in the newest commit of what is served", reason="no_such_path")

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repo_provider import wire
-from repo_provider.errors import BudgetUnsatisfiable, Unavailable, UnsupportedKind
+from repo_provider.errors import BadRequest, BudgetUnsatisfiable, Unavailable, UnsupportedKind
 from repo_provider.model import Text
 from repo_provider.protocol import (
     ContextFrame,
@@ -29,6 +29,7 @@ from repo_provider.protocol import (
 )
 from repo_provider.provider import Provider
 from repo_provider.settings import Settings
+from repo_provider.versions import versions
 from tests.repos import Made, git, make_repo, needs_git
 from tests.spec import requirement
 
@@ -404,6 +405,19 @@ def test_what_a_clone_does_not_have_is_unknown_and_answers_nothing(
     assert () == ask(part, "retry", as_of="2026-02-15T00:00:00Z").frames
     assert {"unknown"} == set(statuses(part, frames))
     assert any("no answer" in line for line in said) or "--bare" in options
+    part.close()
+
+
+@needs_git
+def test_a_clone_without_the_tree_of_its_tip_has_instants_and_no_files(made: Made, tmp_path: Path) -> None:
+    git(made.path, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", "--bare", "--filter=tree:0", f"file://{made.path}", "part")
+    part = Provider(Settings(path=str(tmp_path / "part"), workers=1))
+    assert () == ask(part, "retry").frames
+    assert parse_instant("2026-02-01T00:00:00Z") == part.instant(made.commits[1].hex())
+    assert None is part.at(part.instant("main"))
+    with pytest.raises(BadRequest, match="not in the newest commit"):
+        versions(part, "src/retry.py")
     part.close()
 
 
