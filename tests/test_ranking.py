@@ -1,0 +1,47 @@
+"""Which files are put forward: filters apply before the shortlist is cut, files at hand are sure of their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from repo_provider.globs import PathFilter
+from repo_provider.protocol import ContextFrame, ContextQuery
+from repo_provider.provider import Provider
+from repo_provider.ranking import SHORTLIST
+from repo_provider.settings import Settings
+from tests.repos import Files, make_repo
+
+STRONG = "def zebra_gateway_%d():\n    '''The zebra gateway.'''\n"
+WEAK = "def other():\n    return 'zebra'\n"
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Provider]:
+    files: Files = {f"a/zebra_gateway_{n}.py": STRONG % n for n in range(SHORTLIST + 20)}
+    made = make_repo([("2026-01-01", {**files, "b/other.py": WEAK, "c/apart.py": "def apart():\n    return 1\n"})])
+    opened = Provider(Settings(path=str(made.path), workers=1))
+    yield opened
+    opened.close()
+
+
+def ask(provider: Provider, *anchors: str, paths: PathFilter | None = None) -> tuple[ContextFrame, ...]:
+    query = ContextQuery(goal="zebra gateway", max_frames=5, max_tokens=5_000, anchors=anchors)
+    return provider.query(query, paths=paths).frames
+
+
+def test_a_path_filter_applies_before_the_shortlist_is_cut(provider: Provider) -> None:
+    assert not any("b/other.py" in frame.id for frame in ask(provider))
+    assert ["b/other.py" in frame.id for frame in ask(provider, paths=PathFilter(["b"]))] == [True]
+
+
+def test_a_file_at_hand_is_shown_first_even_where_nothing_of_the_question_stands(provider: Provider) -> None:
+    frames = ask(provider, "c/apart.py")
+    assert "c/apart.py" in frames[0].id
+    scores = [frame.score for frame in frames]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_an_anchor_with_lines_shows_what_stands_there(provider: Provider) -> None:
+    assert "def other" in ask(provider, "b/other.py#L2")[0].content
