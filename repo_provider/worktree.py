@@ -338,7 +338,7 @@ class _Walk:
             for reason, path in one.skipped:
                 self._skip(reason, path)
             for path in one.untracked:
-                if os.path.lexists(os.path.join(self.root, path, b".git")):
+                if _is_repository(os.path.join(self.root, path, b".git")):
                     self._skip("nested_repository", path)
                 else:
                     pending.append((path + b"/", False, one.rules))
@@ -404,6 +404,20 @@ class _Walk:
 
     def _skip(self, reason: str, path: bytes) -> None:
         self.skipped.setdefault(reason, []).append(path)
+
+
+def _is_repository(dot_git: bytes) -> bool:
+    """Whether a `.git` makes its folder a repository of its own, as git sees it; one that cannot be read does."""
+    if not os.path.lexists(dot_git):
+        return False
+    if os.path.isdir(dot_git):
+        return all(os.path.lexists(os.path.join(dot_git, name)) for name in (b"HEAD", b"objects", b"refs"))
+    try:
+        return _read(dot_git)[0].startswith(b"gitdir: ")  # wherever to: a worktree whose repository moved stays one
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _ignored(rules: _RuleList, path: bytes, name: bytes, is_directory: bool) -> bool:

@@ -723,6 +723,23 @@ def test_a_directory_swapped_for_a_link_takes_its_tracked_files_away() -> None:
     assert [] == listed(opened(made).working_tree())
 
 
+@needs_git
+def test_a_git_that_leads_nowhere_is_no_border(tmp_path: FilePath) -> None:
+    made = make_repo([("2026-01-01", {"a.py": "x\n"})])
+    for name in ("empty", "junk", "real", "led"):
+        made.write(f"{name}/f.py", f"{name}\n")
+    (made.path / "empty" / ".git").mkdir()
+    made.write("junk/.git", "junk\n")
+    git(made.path / "real", "init", "-q")
+    git(made.path / "led", "init", "-q", "--separate-git-dir", str(tmp_path / "led.git"))
+    listed_by_git = git(made.path, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split(b"\0")
+    snapshot = opened(made).working_tree()
+    assert sorted(name for name in listed_by_git if name.endswith(b".py")) == [
+        path for path in listed(snapshot) if path.endswith(b".py")
+    ]
+    assert (b"led", b"real") == snapshot.skipped["nested_repository"]
+
+
 def test_repositories_inside_are_borders() -> None:  # fault 13
     made = make_repo([("2026-01-01", {"a.py": "def only_once(): pass\n"})])
     make_repo([("2026-01-01", {"a.py": "def only_once(): pass\n"})], made.path / "nested" / "deep")
