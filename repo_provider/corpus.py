@@ -226,7 +226,7 @@ class Corpus:
             if len(todo) > FEW:
                 self._workers.start(_COUNT_TASK)
             for batch in self._batches(snapshot, todo, unreadable):
-                if self._closed or _over(deadline):
+                if self._closed or (done and _over(deadline)):  # the first few always: something beats nothing
                     break
                 if report is not None:
                     report(done, len(todo), batch[0][0])
