@@ -196,8 +196,9 @@ class _Edge:
         if os.name == "posix":
             for stream in (self.stdin, self.stdout):  # a host may share a pipe end that it made non-blocking for itself
                 os.set_blocking(stream, True)
-        for target in (self._read, self._write, *[self._work] * workers):
-            self._start(target)
+        if not all(self._start(target) for target in (self._read, self._write, *[self._work] * workers)):
+            log("repo-provider: the system gives no threads")
+            return 2
         how = self._wait("shutdown", "eof", "broken", "signal")
         if how == "eof":
             how = self._wait("idle", "broken", "signal")
@@ -252,11 +253,25 @@ class _Edge:
 
     def _close(self) -> None:
         """Close the provider, and its children with it, but wait for neither longer than a host would."""
-        self._start(self.service.close).join(FAREWELL / 2)
+        closing = self._start(self.service.close)
+        if closing is not None:
+            closing.join(FAREWELL / 2)
 
-    def _start(self, target: Callable[[], None]) -> Thread:
-        thread = Thread(target=target, daemon=True)
-        thread.start()
+    def _start(self, target: Callable[[], None]) -> Thread | None:
+        """A thread that does this; None where the system gives none."""
+
+        def run() -> None:
+            try:
+                target()
+            except BaseException as error:  # no memory, say: better gone than there and silent
+                self.events.put("broken")
+                log(f"repo-provider: {type(error).__name__} while serving")
+
+        thread = Thread(target=run, daemon=True)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError):
+            return None
         return thread
 
     def _catch_signals(self) -> None:
