@@ -391,7 +391,7 @@ def _task(name: str) -> Callable[[bytes], bytes]:
 def _settle() -> None:
     """Ctrl-C is for the parent, whose death is ours where the system can say so."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy sets memory aside for one thread a core, many cores for nothing
+    os.putenv("OPENBLAS_NUM_THREADS", "1")  # numpy sets memory aside for one thread a core, many cores for nothing
     if sys.platform == "linux":
         import ctypes
 
