@@ -70,7 +70,7 @@ def test_the_host_settings_start_the_command_a_host_spawns() -> None:
 
 def test_the_pasted_session_is_answered_line_by_line(tmp_path: Path) -> None:
     (session,) = blocks("ndjson")
-    done = run(["repo-provider", "serve", "-C", ".", "--deadline", "0"], tmp_path, stdin=session.replace(*_ENDS))
+    done = run(["repo-provider", "serve", "-C", ".", "--deadline", "0"], tmp_path, stdin=session)
     assert (0, "") == (done.returncode, done.stderr)
     replies = [json.loads(line) for line in done.stdout.splitlines()]
     assert ["error", "frames", "frames", "handshake_ack", "verified"][1:] == sorted(reply["type"] for reply in replies)
@@ -79,9 +79,6 @@ def test_the_pasted_session_is_answered_line_by_line(tmp_path: Path) -> None:
     assert {"symbol"} == {frame["kind"] for frame in answers["q2"]["frames"]}
     (verdicts,) = (reply["response"]["verdicts"] for reply in replies if reply["type"] == "verified")
     assert ["stale"] == [verdict["status"] for verdict in verdicts]
-
-
-_ENDS = ('{"type":"shutdown"}\n', "")  # a person waits before typing it; end of input lets what was asked finish
 
 
 def test_the_small_host_runs_and_every_frame_it_was_given_is_valid(tmp_path: Path) -> None:
