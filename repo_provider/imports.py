@@ -22,7 +22,7 @@ from typing import Any
 
 from msgspec import Struct, convert
 
-from repo_provider.model import Import, Outline, Path
+from repo_provider.model import Import, Outline, Path, normal_path
 
 CONFIG = re.compile(
     rb"(?:.*/)?(?:go\.mod|package\.json|[jt]sconfig[\w.-]*\.json|composer\.json|Cargo\.toml|pubspec\.yaml)"
@@ -339,15 +339,7 @@ def _upwards(folder: bytes) -> Iterator[bytes]:
 
 def _resolved(folder: bytes, written: str) -> bytes | None:
     """A relative path as written, from a folder; None where it leads out of the repository."""
-    parts = folder.split(b"/") if folder else []
-    for part in written.encode("utf-8", "surrogateescape").split(b"/"):
-        if part == b"..":
-            if not parts:
-                return None
-            parts.pop()
-        elif part not in (b"", b"."):
-            parts.append(part)
-    return b"/".join(parts)
+    return normal_path(written.encode("utf-8", "surrogateescape"), folder)
 
 
 def _common(one: bytes, other: bytes) -> int:

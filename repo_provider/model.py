@@ -27,6 +27,19 @@ CommitId = NewType("CommitId", bytes)
 """20 raw bytes."""
 
 
+def normal_path(written: bytes, folder: bytes = b"") -> bytes | None:
+    """The path without `.`, `..` and empty parts, from a folder of the repository; None where `..` leads out."""
+    parts = folder.split(b"/") if folder else []
+    for part in written.split(b"/"):
+        if part == b"..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in (b"", b"."):
+            parts.append(part)
+    return b"/".join(parts)
+
+
 class KeyValues(Protocol):
     """What is kept of derived facts between processes: a cache that may forget anything at any time (P7)."""
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 from urllib.parse import unquote_to_bytes
 
-from repo_provider.model import Anchor, Name, Path, Place, Plan
+from repo_provider.model import Anchor, Name, Path, Place, Plan, normal_path
 from repo_provider.protocol import KINDS, ContextQuery, parse_instant, parse_range
 from repo_provider.words import STOP_WORDS, identifiers, subwords, terms, whole
 
@@ -300,29 +300,16 @@ def _software_heritage(uri: str) -> Anchor | None:
 
 def _inside(absolute: bytes, roots: Sequence[str]) -> bytes | None:
     """A path below one of the roots, relative to it."""
-    clean = _normal(absolute)
+    clean = normal_path(absolute)
     for root in roots:
-        below = _normal(root.encode("utf-8", "surrogateescape"))
+        below = normal_path(root.encode("utf-8", "surrogateescape"))
         if clean is not None and below is not None and (clean.startswith(below + b"/") or not below):
             return clean[len(below) + 1 :] if below else clean
     return None
 
 
-def _normal(path: bytes) -> bytes | None:
-    """Without `.`, empty and `..` parts; None where `..` leads out."""
-    parts: list[bytes] = []
-    for part in path.split(b"/"):
-        if part == b"..":
-            if not parts:
-                return None
-            parts.pop()
-        elif part not in (b"", b"."):
-            parts.append(part)
-    return b"/".join(parts)
-
-
 def _built(uri: str, path: bytes | None, fragment: str | None, name: str | None = None) -> Anchor | None:
-    clean = None if path is None else _normal(path)
+    clean = None if path is None else normal_path(path)
     if not clean or b"\0" in clean:
         return None
     lines = parse_range(fragment) if fragment else None
