@@ -23,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "requirement(*ids): the rules of tests/spec.py that a test shows")
+    config.addinivalue_line("markers", "fault(*numbers): the rows of tests/faults that a test shows")
 
 
 @pytest.fixture

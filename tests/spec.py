@@ -152,20 +152,25 @@ def requirement(*ids: str) -> Callable[[_Test], _Test]:
 
 
 def shown() -> dict[str, list[str]]:
-    """Row -> the tests that name it, read from the sources: whatever subset is being run."""
+    """Row -> the tests that name it."""
+    return named_by("requirement")
+
+
+def named_by(marker: str) -> dict[str, list[str]]:
+    """What a decorator is given -> the tests it stands on, read from the sources: whatever subset is being run."""
     found: dict[str, list[str]] = {}
     for path in sorted(Path(__file__).parent.rglob("test_*.py")):
-        for test, id in _named(ast.parse(path.read_bytes())):
-            found.setdefault(id, []).append(f"{path.name}::{test}")
+        for test, row in _named(ast.parse(path.read_bytes()), marker):
+            found.setdefault(row, []).append(f"{path.name}::{test}")
     return found
 
 
-def _named(tree: ast.Module) -> Iterator[tuple[str, str]]:
+def _named(tree: ast.Module, marker: str) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         for call in getattr(node, "decorator_list", ()):
-            if isinstance(call, ast.Call) and getattr(call.func, "id", getattr(call.func, "attr", "")) == "requirement":
+            if isinstance(call, ast.Call) and getattr(call.func, "id", getattr(call.func, "attr", "")) == marker:
                 for argument in call.args:
-                    yield getattr(node, "name", "?"), ast.literal_eval(argument)
+                    yield getattr(node, "name", "?"), str(ast.literal_eval(argument))
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from repo_provider.files import language_of, languages, traits, unserved
 from repo_provider.model import Path
+from tests.faults import fault
 
 
 def language(path: str, data: bytes = b"") -> str:
@@ -77,8 +78,9 @@ def language(path: str, data: bytes = b"") -> str:
         ("hcl", "main.tf", b""),
     ],
 )
+@fault(81)
 def test_the_language_comes_from_modeline_name_extension_or_shebang(expected: str, path: str, data: bytes) -> None:
-    assert expected == language(path, data)  # fault 81
+    assert expected == language(path, data)
 
 
 @pytest.mark.parametrize(
@@ -137,8 +139,9 @@ def test_a_file_that_is_not_served_says_why(expected: str | None, path: str, dat
         ({"docs"}, "CHANGELOG.md", b""),
     ],
 )
+@fault(107)
 def test_traits_mark_what_is_not_hand_written_main_code(expected: set[str], path: str, data: bytes) -> None:
-    assert expected == set(traits(Path(path.encode()), data))  # fault 107
+    assert expected == set(traits(Path(path.encode()), data))
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from repo_provider.frames import (
 )
 from repo_provider.model import BlobId, CommitId, Definition, Hit, Outline, Path, Span, Text
 from repo_provider.protocol import KINDS, Digest, FrameId, FrameVerdict, Provenance, Relation, digest, token_cost
+from tests.faults import fault
 from tests.spec import requirement
 
 COMMIT = CommitId(bytes.fromhex("c0" * 20))
@@ -340,7 +341,8 @@ def test_no_piece_is_a_whole_file_just_because_there_is_room() -> None:
 
 
 @requirement("truncated")
-def test_several_files_come_before_many_frames_of_one() -> None:  # fault 108
+@fault(108)
+def test_several_files_come_before_many_frames_of_one() -> None:
     data, text = numbered(100), Text(numbered(100))
     other = [b"def retry(): 1\n" * 12, b"def retry(): 2\n" * 12]
     methods = [hit(A, lines(text, 20 * n + 1, 20 * n + 15), 0.9 - n / 100, name=f"C.m{n}") for n in range(5)]
@@ -353,7 +355,8 @@ def test_several_files_come_before_many_frames_of_one() -> None:  # fault 108
 
 
 @requirement("G1", "G2", "U3", "no-merge")
-def test_identical_content_is_one_frame_that_names_the_other_paths() -> None:  # fault 108
+@fault(108)
+def test_identical_content_is_one_frame_that_names_the_other_paths() -> None:
     data = b"def retry():\n    return 1\n"
     hits = [hit(path, whole(data)) for path in (C, A, B)]
     selection = select(hits, {path: Text(data) for path in (A, B, C)}, max_frames=8, max_tokens=800)
@@ -384,7 +387,8 @@ def test_pieces_that_touch_become_one_frame() -> None:
     assert 2 == len(select(named, {A: text}, max_frames=8, max_tokens=4_000).pieces)
 
 
-def test_a_line_too_long_for_a_frame_ends_the_block() -> None:  # fault 87
+@fault(87)
+def test_a_line_too_long_for_a_frame_ends_the_block() -> None:
     data = b"one()\n" * 3 + b"two()\n" * 3 + b"x" * 10_000 + b"\n" + b"three()\n"
     text = Text(data)
     selection = select([hit(A, whole(data), focus=lines(text, 5, 5))], {A: text}, max_frames=8, max_tokens=4_000)
@@ -413,7 +417,8 @@ def test_a_focus_on_a_blank_line_is_not_served_alone() -> None:
 
 
 @requirement("zero-budget")
-def test_zero_budgets_get_zero_frames() -> None:  # fault 111
+@fault(111)
+def test_zero_budgets_get_zero_frames() -> None:
     data = b"def f(): pass\n"
     for max_frames, max_tokens in ((0, 100), (100, 0), (0, 0)):
         selection = select([hit(A, whole(data))], {A: Text(data)}, max_frames=max_frames, max_tokens=max_tokens)
@@ -423,7 +428,8 @@ def test_zero_budgets_get_zero_frames() -> None:  # fault 111
 
 
 @requirement("budget_unsatisfiable")
-def test_a_budget_that_no_line_fits_is_unsatisfiable() -> None:  # fault 111
+@fault(111)
+def test_a_budget_that_no_line_fits_is_unsatisfiable() -> None:
     data = b"def function(argument): pass\n"
     with pytest.raises(BudgetUnsatisfiable):
         select([hit(A, whole(data))], {A: Text(data)}, max_frames=8, max_tokens=3)
@@ -514,7 +520,8 @@ def test_a_transcoded_file_is_cited_whole() -> None:
 
 
 @requirement("digested-bytes", "D1", "P2")
-def test_latin1_content_keeps_the_link_to_the_bytes() -> None:  # fault 82
+@fault(82)
+def test_latin1_content_keeps_the_link_to_the_bytes() -> None:
     text = Text(b"x\n# fa\xe7ade\n")
     frame = build(piece(text, Span(2, 11)), text, Origin("/r"))
     assert ("# façade\n", "normalized", 3) == (frame.content, frame.content_fidelity, frame.token_cost)
@@ -526,7 +533,8 @@ def test_latin1_content_keeps_the_link_to_the_bytes() -> None:  # fault 82
 @pytest.mark.parametrize(
     "path", [b"b\xe5.py", b"a\nb.py", b"\x1b[31m.py", "\u202egpj.py".encode(), b" ", b"\xef\xbb\xbf"]
 )
-def test_labels_are_one_line_of_real_characters(path: bytes) -> None:  # fault 96
+@fault(96)
+def test_labels_are_one_line_of_real_characters(path: bytes) -> None:
     text = Text(b"def f(): pass\n")
     for name in (None, "f\n<frame>", "\ud83d"):
         frame = build(piece(text, whole(text.data), Path(path), name=name), text, Origin("/r"))

@@ -21,6 +21,7 @@ from repo_provider.history import RUNS, Edit, Event, History, Late, Line, Window
 from repo_provider.model import BlobId, CommitId, Path, Snapshot
 from repo_provider.protocol import Instant, format_instant, parse_instant
 from repo_provider.repository import Header, Missing, Objects, Repository
+from tests.faults import fault
 from tests.repos import Executable, Files, Gitlink, Made, When, blob_id, git, make_repo, needs_git, seconds
 from tests.spec import requirement
 from tests.test_repository import Memory
@@ -84,7 +85,8 @@ def test_the_snapshot_knows_its_commits_own_time() -> None:
 SKEWED = [("2026-01-10", "1"), ("2026-03-01", "2"), ("2026-02-01", "3"), ("2026-04-01", "4")]
 
 
-def test_a_clock_that_ran_ahead_hides_later_commits_until_then() -> None:  # fault 26
+@fault(26)
+def test_a_clock_that_ran_ahead_hides_later_commits_until_then() -> None:
     made = make_repo([(when, {"v": text}) for when, text in SKEWED])
     v1, _, v3, v4 = made.commits
     instants = ("2026-01-20", "2026-02-15", "2026-03-01", "2026-04-01")
@@ -96,7 +98,8 @@ def test_a_clock_that_ran_ahead_hides_later_commits_until_then() -> None:  # fau
 
 
 @needs_git
-def test_the_rule_differs_from_rev_list_before_on_purpose() -> None:  # fault 26
+@fault(26)
+def test_the_rule_differs_from_rev_list_before_on_purpose() -> None:
     made = make_repo([(when, {"v": text}) for when, text in SKEWED])
     before = seconds("2026-02-15")
     listed = git(made.path, "rev-list", "-1", "--first-parent", f"--before={before}", "main").decode().strip()
@@ -105,7 +108,8 @@ def test_the_rule_differs_from_rev_list_before_on_purpose() -> None:  # fault 26
 
 
 @needs_git
-def test_without_skew_it_is_the_commit_rev_list_finds(tmp_path: FilePath) -> None:  # fault 70
+@fault(70)
+def test_without_skew_it_is_the_commit_rev_list_finds(tmp_path: FilePath) -> None:
     made = make_repo(
         [(f"{year}-{month:02}-03", {"a.py": f"{year} {month}\n"}) for year in (2020, 2022) for month in (1, 6)]
     )
@@ -142,16 +146,18 @@ def test_of_commits_of_one_second_the_last_is_the_answer() -> None:
         (["1700000000 +51800", "1700000001 -13068837"], 1_700_000_001, 1),
     ],
 )
+@fault(29)
 def test_times_are_integers_whatever_was_written(stamps: list[str], instant: int, expected: int | None) -> None:  # 29
     made = make_repo()
-    for stamp in stamps:  # fault 29
+    for stamp in stamps:
         tree = made.tree({b"a.py": (0o100644, made.repo.create_blob(stamp.encode()))})
         made.set_ref("refs/heads/main", made.raw_commit(tree, made.commits[-1:], stamp, "odd"))
     assert (None if expected is None else made.commits[expected]) == at(made, instant)
     assert made.commits[-1] == history(made).repository.head()
 
 
-def test_a_side_branch_is_not_on_the_line_before_its_merge() -> None:  # fault 72
+@fault(72)
+def test_a_side_branch_is_not_on_the_line_before_its_merge() -> None:
     made = make_repo([("2026-01-01", {"a.py": "1\n"})])
     side = made.commit("2026-01-03", {"s.py": "side\n"}, ref="refs/heads/side", parents=[made.tip()])
     merge = made.commit("2026-01-10", {"s.py": "side\n"}, parents=[made.tip(), side])
@@ -170,7 +176,8 @@ def test_an_octopus_has_one_first_parent() -> None:
     assert [made.commits[0], made.commits[-1]] == history(made).line(made.tip()).commits
 
 
-def test_rewritten_history_answers_from_what_is_reachable_now() -> None:  # fault 31
+@fault(31)
+def test_rewritten_history_answers_from_what_is_reachable_now() -> None:
     made = make_repo([("2026-01-01", {"a.py": "1\n"}), ("2026-01-02", {"a.py": "2\n"})])
     of = history(made)
     assert made.commits[1] == snapshot(of, "2026-01-02").commit
@@ -192,7 +199,8 @@ def test_a_pinned_ref_and_a_detached_head_have_their_own_line() -> None:
     assert made.commits[1] == snapshot(of, "2026-02-01").commit
 
 
-def test_without_commits_there_is_no_instant() -> None:  # fault 11
+@fault(11)
+def test_without_commits_there_is_no_instant() -> None:
     of = history(make_repo())
     assert None is of.at(Instant(0))
     assert of.build()
@@ -680,7 +688,8 @@ def test_building_can_be_stopped_and_goes_on() -> None:
 
 @pytest.mark.slow
 @needs_git
-def test_memory_stays_flat_over_twenty_thousand_commits(tmp_path: FilePath) -> None:  # fault 22
+@fault(22)
+def test_memory_stays_flat_over_twenty_thousand_commits(tmp_path: FilePath) -> None:
     import resource
 
     def stream() -> Iterable[bytes]:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repo_provider.model import Span, Text
+from tests.faults import fault
 
 
 def sha256(data: bytes) -> str:
@@ -27,13 +28,15 @@ def test_utf8_is_itself() -> None:
     assert ("L1", sha256(text.raw)) == text.cited(whole(text))
 
 
-def test_a_utf8_byte_order_mark_is_content() -> None:  # fault 83
+@fault(83)
+def test_a_utf8_byte_order_mark_is_content() -> None:
     text = Text(b"\xef\xbb\xbfdef first(): pass\n")
     assert ("\ufeffdef first(): pass\n", "exact") == text.content(whole(text))
     assert ("L1", sha256(text.raw)) == text.cited(whole(text))
 
 
-def test_bytes_that_are_not_utf8_are_read_as_latin1_where_they_stand() -> None:  # fault 82
+@fault(82)
+def test_bytes_that_are_not_utf8_are_read_as_latin1_where_they_stand() -> None:
     text = Text("größe\n".encode() + b"# fa\xe7ade\n")
     first, second = text.span(1, 1), text.span(2, 2)
     assert first is not None
@@ -53,7 +56,8 @@ def test_bytes_that_are_not_utf8_are_read_as_latin1_where_they_stand() -> None: 
         (b"\0\0\xfe\xff", "utf-32-be"),
     ],
 )
-def test_a_byte_order_mark_says_how_to_read_a_file(mark: bytes, encoding: str) -> None:  # fault 82
+@fault(82)
+def test_a_byte_order_mark_says_how_to_read_a_file(mark: bytes, encoding: str) -> None:
     text = Text(mark + "class Größe\r\n{\n}\n".encode(encoding))
     assert "class Größe\r\n{\n}\n".encode() == text.data
     assert text.transcoded
@@ -69,7 +73,8 @@ def test_a_broken_utf16_file_is_still_text(raw: bytes) -> None:
     assert text.content(whole(text))[0] == text.data.decode("utf-8")
 
 
-def test_a_nul_byte_is_a_character() -> None:  # fault 82
+@fault(82)
+def test_a_nul_byte_is_a_character() -> None:
     text = Text(b"a\0b\n")
     assert ("a\0b\n", "exact") == text.content(whole(text))
 

@@ -23,6 +23,7 @@ from repo_provider.errors import BadRequest, Unavailable
 from repo_provider.model import BlobId, CommitId, Path, Snapshot
 from repo_provider.repository import Missing, Repository, parse_header
 from repo_provider.worktree import UnreadableIndex, read_index
+from tests.faults import fault
 from tests.repos import Executable, Files, Gitlink, Link, Made, blob_id, git, make_repo, needs_git
 from tests.spec import requirement
 
@@ -78,7 +79,8 @@ def test_a_path_that_does_not_exist_is_no_repository(tmp_path: FilePath) -> None
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file away")
-def test_a_foreign_owner_is_told_from_no_repository() -> None:  # fault 2
+@fault(2)
+def test_a_foreign_owner_is_told_from_no_repository() -> None:
     made = make_repo([("2026-01-01", {"a.py": "x\n"})])
     for directory, _, files in os.walk(made.path):
         for name in [".", *files]:
@@ -107,7 +109,8 @@ def test_a_format_that_is_not_read_is_named_with_the_remedy(section: str, name: 
     assert "unsupported_format" == caught.value.reason
 
 
-def test_relative_worktrees_are_read() -> None:  # fault 5
+@fault(5)
+def test_relative_worktrees_are_read() -> None:
     made = make_repo([("2026-01-01", {"a.py": "x\n"})])
     made.repo.config["core.repositoryformatversion"] = "1"
     made.repo.config["extensions.relativeWorktrees"] = "true"
@@ -127,7 +130,8 @@ def test_relative_worktrees_are_read() -> None:  # fault 5
     assert [b"a.py"] == listed(opened(made).working_tree())
 
 
-def test_the_lower_bound_of_pygit2_carries_a_library_that_reads_them() -> None:  # fault 5
+@fault(5)
+def test_the_lower_bound_of_pygit2_carries_a_library_that_reads_them() -> None:
     import tomllib
 
     project = tomllib.loads((FilePath(__file__).parents[1] / "pyproject.toml").read_text())
@@ -147,7 +151,8 @@ def test_a_bare_repository_has_snapshots_of_commits_only() -> None:
     assert "bare" == caught.value.reason
 
 
-def test_before_the_first_commit_the_files_on_disk_are_served() -> None:  # fault 11
+@fault(11)
+def test_before_the_first_commit_the_files_on_disk_are_served() -> None:
     made = make_repo()
     made.write("a.py", "def f(): pass\n")
     repository = opened(made)
@@ -159,7 +164,8 @@ def test_before_the_first_commit_the_files_on_disk_are_served() -> None:  # faul
     assert b"def f(): pass\n" == repository.read(snapshot, Path(b"a.py"))
 
 
-def test_the_environment_of_a_hook_leads_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:  # fault 64
+@fault(64)
+def test_the_environment_of_a_hook_leads_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     other = make_repo([("2026-01-01", {"other.py": "x\n"})])
     made = make_repo([("2026-01-01", {"mine.py": "x\n"})])
     monkeypatch.setenv("GIT_DIR", str(other.path / ".git"))
@@ -211,6 +217,7 @@ def test_a_git_directory_that_is_gone_is_not_looked_for_above(tmp_path: FilePath
         repository.head()
 
 
+@fault(14)
 def test_a_submodule_is_a_repository_of_its_own(tmp_path: FilePath) -> None:
     inner = make_repo([("2026-01-01", {"lib.py": "x\n"})], tmp_path / "inner")
     outer = make_repo([("2026-01-01", {"a.py": "x\n", "lib": Gitlink(inner.tip().hex())})], tmp_path / "outer")
@@ -223,7 +230,7 @@ def test_a_submodule_is_a_repository_of_its_own(tmp_path: FilePath) -> None:
     assert [b"lib.py"] == listed(opened(outer.path / "lib").working_tree())
     snapshot = opened(outer).working_tree()
     assert [b"a.py"] == listed(snapshot)
-    assert (b"lib",) == snapshot.skipped["submodule"]  # fault 14
+    assert (b"lib",) == snapshot.skipped["submodule"]
 
 
 # --- revisions -------------------------------------------------------------------------------------------------
@@ -277,14 +284,16 @@ def test_a_commit_is_named_by_seven_digits_or_more(tagged: Made) -> None:
         "x" * 5000,
     ],
 )
-def test_nothing_else_is_a_revision(tagged: Made, revision: str) -> None:  # fault 69
+@fault(69)
+def test_nothing_else_is_a_revision(tagged: Made, revision: str) -> None:
     with pytest.raises(BadRequest) as caught:
         opened(tagged).resolve(revision)
     assert "invalid_revision" == caught.value.reason
     caught.value.message.encode()
 
 
-def test_ids_of_blobs_and_trees_are_no_revisions(tagged: Made) -> None:  # fault 69
+@fault(69)
+def test_ids_of_blobs_and_trees_are_no_revisions(tagged: Made) -> None:
     tree = tagged.repo[pygit2.Oid(raw=tagged.tip())].peel(pygit2.Tree)
     for identity in (str(tree.id), str(tree["a.py"].id), str(tree.id)[:10]):
         with pytest.raises(BadRequest):
@@ -312,12 +321,13 @@ def test_a_detached_head_is_a_head() -> None:
 # --- objects ---------------------------------------------------------------------------------------------------
 
 
+@fault(18)
 def test_a_commit_tree_is_read_byte_for_byte() -> None:
     files: Files = {
         "a.py": b"x = 1\r\n",
         "b/c.sh": Executable(b"#!/bin/sh\n"),
         b"caf\xc3\xa9.py": "composed\n",
-        b"cafe\xcc\x81.py": "decomposed\n",  # fault 18
+        b"cafe\xcc\x81.py": "decomposed\n",
         b"\xff\xfe.py": b"\x00",
         "link": Link("a.py"),
         "sub": Gitlink("1" * 40),
@@ -401,7 +411,8 @@ def test_a_commit_that_is_gone_is_missing() -> None:
 
 
 @needs_git
-def test_a_partial_clone_answers_from_what_it_has(tmp_path: FilePath) -> None:  # fault 7
+@fault(7)
+def test_a_partial_clone_answers_from_what_it_has(tmp_path: FilePath) -> None:
     source = make_repo([("2026-01-01", {"a.py": "1\n"}), ("2026-01-02", {"a.py": "2\n", "b.py": "3\n"})])
     git(source.path, "config", "uploadpack.allowFilter", "true")
     git(tmp_path, "clone", "-q", "--filter=blob:none", "--no-checkout", f"file://{source.path}", "pc")
@@ -415,7 +426,8 @@ def test_a_partial_clone_answers_from_what_it_has(tmp_path: FilePath) -> None:  
     assert not opened(source).promised
 
 
-def test_borrowed_objects_out_of_reach_are_named_and_come_back(tmp_path: FilePath) -> None:  # fault 67
+@fault(67)
+def test_borrowed_objects_out_of_reach_are_named_and_come_back(tmp_path: FilePath) -> None:
     lender = make_repo([("2026-01-01", {"a.py": "1\n"}), ("2026-01-02", {"a.py": "2\n"})], tmp_path / "lender")
     borrower = make_repo(at=tmp_path / "borrower")
     alternates = borrower.path / ".git" / "objects" / "info" / "alternates"
@@ -436,7 +448,8 @@ def test_borrowed_objects_out_of_reach_are_named_and_come_back(tmp_path: FilePat
     assert [] == repository.notes()
 
 
-def test_replacements_and_grafts_are_ignored_and_said_so() -> None:  # fault 10
+@fault(10)
+def test_replacements_and_grafts_are_ignored_and_said_so() -> None:
     made = make_repo([(f"2026-01-0{day}", {"a.py": f"{day}\n"}) for day in (1, 2, 3)])
     made.repo.references.create(f"refs/replace/{made.commits[1].hex()}", pygit2.Oid(raw=made.commits[0]))
     (made.path / ".git" / "info").mkdir(exist_ok=True)
@@ -468,7 +481,8 @@ def test_replacements_and_grafts_are_ignored_and_said_so() -> None:  # fault 10
         ("9" * 40 + " +0000", 0),
     ],
 )
-def test_any_time_a_commit_bears_is_read_as_an_integer(stamp: str, time: int) -> None:  # fault 29
+@fault(29)
+def test_any_time_a_commit_bears_is_read_as_an_integer(stamp: str, time: int) -> None:
     made = make_repo([("2026-01-01", {"a.py": "x\n"})])
     commit = made.raw_commit(made.tree({}), [made.tip()], stamp, "odd times\n\ncommitter x <y> 5 +0000\n")
     with opened(made).objects() as objects:
@@ -482,7 +496,8 @@ def test_a_header_is_read_past_odd_names() -> None:
     assert (bytes(20), (), 7) == (parse_header(data).tree, parse_header(data).parents, parse_header(data).time)
 
 
-def test_many_threads_read_what_one_would() -> None:  # fault 68
+@fault(68)
+def test_many_threads_read_what_one_would() -> None:
     made = make_repo([(day, {f"f{day % 7}.py": f"content {day}\n"}) for day in range(60)])
     expected = {commit: {path: leaf[1].raw for path, leaf in made.flat(commit).items()} for commit in made.commits}
     repository = opened(made)
@@ -514,7 +529,8 @@ def test_many_threads_read_what_one_would() -> None:  # fault 68
 
 @needs_git
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_packs_that_gc_deleted_are_let_go() -> None:  # fault 21
+@fault(21)
+def test_packs_that_gc_deleted_are_let_go() -> None:
     made = make_repo([("2026-01-01", {"a.py": "0\n"})])
     repository = opened(made)
     for round_ in range(1, 7):
@@ -549,7 +565,8 @@ def test_the_working_tree_is_what_lies_on_disk() -> None:
     assert (None, None, None) == (snapshot.commit, snapshot.opens, snapshot.closes)
 
 
-def test_no_filter_comes_between_disk_and_digest() -> None:  # fault 25
+@fault(25)
+def test_no_filter_comes_between_disk_and_digest() -> None:
     made = make_repo(
         [("2026-01-01", {"f.py": "a\r\nb\r\n"}), ("2026-01-02", {".gitattributes": "* text=auto ident\n"})]
     )
@@ -573,7 +590,8 @@ def test_reading_gives_the_bytes_of_the_snapshot_or_nothing() -> None:
     assert None is repository.read(snapshot, Path(b"../outside"))
 
 
-def test_an_edit_of_the_same_size_and_time_is_seen() -> None:  # fault 75
+@fault(75)
+def test_an_edit_of_the_same_size_and_time_is_seen() -> None:
     made = make_repo()
     repository = opened(made)
     made.write("a.py", "x = 0\n")
@@ -637,7 +655,8 @@ def test_directories_that_did_not_change_are_not_listed_again_and_no_change_is_m
 
 
 @pytest.mark.parametrize("year", [1970, 2038])
-def test_no_file_time_is_newer_than_another(year: int) -> None:  # fault 76
+@fault(76)
+def test_no_file_time_is_newer_than_another(year: int) -> None:
     made = make_repo([("2026-01-01", {"a.py": "old\n"})])
     repository, store = opened(made), Memory()
     repository.store = store
@@ -679,7 +698,8 @@ def test_a_store_full_of_rubbish_changes_nothing() -> None:
     assert expected == repository.working_tree().entries
 
 
-def test_each_of_identical_files_has_its_own_path() -> None:  # fault 78
+@fault(78)
+def test_each_of_identical_files_has_its_own_path() -> None:
     made = make_repo([("2026-01-01", {"a/__init__.py": "", "b/__init__.py": "", "v/x.txt": "", "x.py": ""})])
     repository = opened(made)
     assert [b"a/__init__.py", b"b/__init__.py", b"v/x.txt", b"x.py"] == listed(repository.working_tree())
@@ -688,7 +708,8 @@ def test_each_of_identical_files_has_its_own_path() -> None:  # fault 78
     assert [b"c/__init__.py", b"v/x.txt", b"x.py"] == listed(repository.working_tree())
 
 
-def test_a_switched_branch_is_served_at_once() -> None:  # fault 74
+@fault(74)
+def test_a_switched_branch_is_served_at_once() -> None:
     made = make_repo([("2026-01-01", {f"{n}.py": f"main {n}\n" for n in range(20)})])
     made.set_ref("refs/heads/other", made.tip())
     made.commit("2026-01-02", {f"{n}.py": f"other {n}\n" for n in range(20)}, ref="refs/heads/other")
@@ -703,7 +724,8 @@ def test_a_switched_branch_is_served_at_once() -> None:  # fault 74
         }
 
 
-def test_links_are_counted_and_never_followed(tmp_path: FilePath) -> None:  # fault 84
+@fault(84)
+def test_links_are_counted_and_never_followed(tmp_path: FilePath) -> None:
     made = make_repo([("2026-01-01", {"real.py": "1\n", "py/lib/x.py": "2\n", "tracked": Link("real.py")})])
     (made.path / "self").symlink_to(".")
     (made.path / "up").symlink_to("..")
@@ -740,7 +762,8 @@ def test_a_git_that_leads_nowhere_is_no_border(tmp_path: FilePath) -> None:
     assert (b"led", b"real") == snapshot.skipped["nested_repository"]
 
 
-def test_repositories_inside_are_borders() -> None:  # fault 13
+@fault(13)
+def test_repositories_inside_are_borders() -> None:
     made = make_repo([("2026-01-01", {"a.py": "def only_once(): pass\n"})])
     make_repo([("2026-01-01", {"a.py": "def only_once(): pass\n"})], made.path / "nested" / "deep")
     made.write(".wt/x/.git", f"gitdir: {made.path}/.git/worktrees/x\n")
@@ -760,7 +783,8 @@ def test_what_is_no_file_is_not_opened() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads everything")
-def test_an_unreadable_file_is_counted() -> None:  # fault 80
+@fault(80)
+def test_an_unreadable_file_is_counted() -> None:
     made = make_repo([("2026-01-01", {"a.py": "1\n", "b.py": "2\n"})])
     (made.path / "b.py").chmod(0)
     snapshot = opened(made).working_tree()
@@ -769,7 +793,8 @@ def test_an_unreadable_file_is_counted() -> None:  # fault 80
 
 
 @requirement("P6")
-def test_looking_writes_nothing_into_the_repository() -> None:  # fault 19
+@fault(19)
+def test_looking_writes_nothing_into_the_repository() -> None:
     made = make_repo([("2026-01-01", {"a.py": "1\n", "b/c.py": "2\n"})])
     made.write("a.py", "edited\n")
     made.write("new.py", "x\n")
@@ -794,7 +819,8 @@ def test_looking_writes_nothing_into_the_repository() -> None:  # fault 19
 
 @pytest.mark.slow
 @needs_git
-def test_the_users_own_commits_never_meet_our_lock() -> None:  # fault 19
+@fault(19)
+def test_the_users_own_commits_never_meet_our_lock() -> None:
     made = make_repo([("2026-01-01", {"a.py": "1\n"})])
     program = (
         "import sys; from repo_provider.repository import Repository\n"
@@ -856,7 +882,8 @@ def _damaged(made: Made) -> None:
 
 @needs_git
 @pytest.mark.parametrize("spoil", [_split, _damaged])
-def test_where_the_index_cannot_be_read_tracked_means_in_heads_tree(spoil: Callable[[Made], None]) -> None:  # fault 63
+@fault(63)
+def test_where_the_index_cannot_be_read_tracked_means_in_heads_tree(spoil: Callable[[Made], None]) -> None:
     made = make_repo([("2026-01-01", {"a.py": "1\n", ".gitignore": "*.log\n", "kept.log": "2\n"})])
     made.write("other.log", "ignored\n")
     made.write("b.py", "untracked\n")
@@ -899,7 +926,8 @@ def git_files(made: Made) -> list[bytes]:
 
 
 @needs_git
-def test_ignored_files_are_those_of_git() -> None:  # fault 88
+@fault(88)
+def test_ignored_files_are_those_of_git() -> None:
     made = make_repo([("2026-01-01", {"lib/tracked.py": "1\n", "a.py": "2\n"})])
     made.write(".gitignore", "/tmp/*\n!/tmp/keep.py\n.env*\nlib/\n*.py[co]\n")
     for path in (
@@ -953,9 +981,10 @@ TREES = st.lists(st.lists(NAMES, min_size=1, max_size=4), min_size=1, max_size=1
     files=st.dictionaries(st.sampled_from(["", "a/", "b/", "a/b/"]), st.lists(LINES, max_size=6), max_size=3),
     exclude=st.lists(LINES, max_size=2),
 )
+@fault(88)
 def test_any_rules_give_the_files_git_gives(
     trees: list[list[str]], tracked: int, files: dict[str, list[str]], exclude: list[str]
-) -> None:  # fault 88
+) -> None:
     made = make_repo()
     try:
         paths = [path for parts in trees if _placed(made, path := "/".join(parts))]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from repo_provider import files, sections, syntax
 from repo_provider.model import Outline
 from repo_provider.workers import Workers
+from tests.faults import fault
 from tests.test_languages import check
 
 WALL = 60.0
@@ -48,8 +49,9 @@ def test_a_definition_that_the_parser_swallows_is_found_by_its_line() -> None:
     assert {"last", "very_last"} <= set(names(outline))
 
 
+@fault(83)
 def test_a_byte_order_mark_does_not_hide_the_first_definition() -> None:
-    data = b"\xef\xbb\xbfdef first(): pass\n"  # fault 83
+    data = b"\xef\xbb\xbfdef first(): pass\n"
     outline = syntax.outline(data, "python")
     assert ["first"] == names(outline)
     assert 0 == outline.definitions[0].span.start

@@ -35,6 +35,7 @@ from repo_provider.tokens import (
     tokenizer_name,
     vocabulary,
 )
+from tests.faults import fault
 from tests.repos import Made, make_repo
 from tests.spec import requirement
 
@@ -99,7 +100,8 @@ def test_an_installed_package_is_found_and_not_imported() -> None:
 
 
 @requirement("P6")
-def test_nothing_is_downloaded_when_there_is_no_vocabulary(no_packages: None, tmp_path: Path) -> None:  # fault 50
+@fault(50)
+def test_nothing_is_downloaded_when_there_is_no_vocabulary(no_packages: None, tmp_path: Path) -> None:
     assert find("o200k_base", [str(tmp_path), str(tmp_path / "none")]) is None
     assert [("cl100k_base", None), ("o200k_base", None)] == listed([str(tmp_path)])
     with pytest.raises(Unavailable, match="tokenizer add FILE") as failure:
@@ -205,7 +207,8 @@ def test_a_broken_package_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @requirement("P6")
-def test_a_process_without_network_or_cache_counts(tmp_path: Path) -> None:  # fault 50
+@fault(50)
+def test_a_process_without_network_or_cache_counts(tmp_path: Path) -> None:
     """With every way to connect cut off, an empty cache directory and a proxy that leads nowhere."""
     code = (
         "import socket\n"
@@ -229,7 +232,8 @@ def test_a_process_without_network_or_cache_counts(tmp_path: Path) -> None:  # f
 
 
 @pytest.mark.parametrize("name", tokens.NAMES)
-def test_special_tokens_in_a_source_are_text(name: str) -> None:  # fault 47
+@fault(47)
+def test_special_tokens_in_a_source_are_text(name: str) -> None:
     text = "s = '<|endoftext|>' + '<|im_start|>' + '<|fim_prefix|>'\n"
     counted = LOADED[name].count(text)
     assert counted is not None
@@ -240,8 +244,9 @@ def test_special_tokens_in_a_source_are_text(name: str) -> None:  # fault 47
 
 @pytest.mark.parametrize("name", tokens.NAMES)
 @pytest.mark.parametrize("run", ["a", " ", "=", "\n", "\t", "漢", "👍", "\u0301", "क\u093f", "ab", "═="])
+@fault(49)
 def test_an_endless_run_is_never_given_to_the_tokenizer(name: str, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """tiktoken takes the square of its length, or panics (`\\t` and one letter, a million times)."""  # fault 49
+    """tiktoken takes the square of its length, or panics (`\\t` and one letter, a million times)."""
     monkeypatch.setattr(tokens, "_encoded", lambda *_: pytest.fail("was given an endless run"))
     counter = Tokenizer(Found(name, LOADED[name]._path, "directory"))
     for around in ("", "x = 1\n"):
@@ -282,7 +287,8 @@ class PanicException(BaseException):
     """What pyo3 makes of a panic: no Exception, and of a class one cannot import."""
 
 
-def test_a_panic_in_the_tokenizer_costs_the_count(monkeypatch: pytest.MonkeyPatch) -> None:  # fault 49
+@fault(49)
+def test_a_panic_in_the_tokenizer_costs_the_count(monkeypatch: pytest.MonkeyPatch) -> None:
     counter = Tokenizer(LOADED_FOUND)
     for error in (PanicException("boom"), ValueError("boom"), MemoryError()):
         monkeypatch.setattr(counter, "_encoding", Failing(error))
