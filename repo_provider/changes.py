@@ -13,8 +13,8 @@ from typing import TypeAlias, cast
 
 from msgspec import Struct
 
-from repo_provider.model import BlobId, Path
-from repo_provider.repository import GITLINK, LINK, TREE, Missing, Objects, usual_mode
+from repo_provider.model import BlobId, Path, check
+from repo_provider.repository import GITLINK, LINK, MAX_PATH_BYTES, TREE, Missing, Objects, names_a_file, usual_mode
 from repo_provider.worktree import git_blob_id
 
 
@@ -29,6 +29,9 @@ class Change(Struct, frozen=True, array_like=True):
 # --- trees -----------------------------------------------------------------------------------------------------
 
 _ENTRY = re.compile(rb"0*([0-7]+ [^\0]+\0.{20})", re.DOTALL)  # old tools wrote modes with leading zeros
+MAX_CHANGES = 300_000
+"""Names in which two trees may differ: a few bytes can make trees of trees of trees that differ in billions."""
+
 _Entries: TypeAlias = frozenset[bytes]
 Wanted: TypeAlias = Mapping[bytes, "Wanted | None"]
 """Names to look at, and below directories the names in them; None below a file's name."""
@@ -52,15 +55,18 @@ def wanted(paths: Iterable[Path]) -> Wanted:
 class Differ:
     """Compares trees, remembering the last few it read: along a line every tree is read as new and as old."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, deadline: float | None = None) -> None:
         self.objects = objects
+        self.deadline = deadline
         self._known: OrderedDict[bytes, _Entries] = OrderedDict()
 
     def changes(self, before: bytes | None, after: bytes | None, only: Wanted | None = None) -> Iterator[Change]:
         """Every file that differs, in no order. `only` restricts the look; None stands for no tree at all.
 
-        Raises Missing where a tree that has to be opened is not there.
+        Raises Missing where a tree that has to be opened is not there or they differ in more than `MAX_CHANGES`
+        names, and Late.
         """
+        count = 0
         pending: list[tuple[bytes | None, bytes | None, bytes, Wanted | None]] = [(before, after, b"", only)]
         while pending:
             old, new, prefix, names = pending.pop()
@@ -69,7 +75,13 @@ class Differ:
             was, now = self._entries(old), self._entries(new)
             gone, come = _by_name(was - now), _by_name(now - was)
             looked_at = gone.keys() | come.keys()
-            for name in looked_at if names is None else looked_at & names.keys():
+            if names is not None:
+                looked_at &= names.keys()
+            count += len(looked_at)
+            check(self.deadline)
+            if count > MAX_CHANGES or len(prefix) > MAX_PATH_BYTES:
+                raise Missing(old or new or b"")
+            for name in looked_at:
                 old_mode, old_id = gone.get(name, _NOTHING)
                 new_mode, new_id = come.get(name, _NOTHING)
                 old_tree, new_tree = old_id if old_mode == TREE else None, new_id if new_mode == TREE else None
@@ -97,9 +109,10 @@ _NOTHING = (b"", None)
 
 def _by_name(entries: Iterable[bytes]) -> dict[bytes, tuple[bytes, bytes]]:
     found: dict[bytes, tuple[bytes, bytes]] = {}
-    for entry in entries:
+    for entry in sorted(entries):  # of two of one name always the same one
         mode, _, rest = entry.partition(b" ")
-        found[rest[:-21]] = usual_mode(mode), rest[-20:]
+        if names_a_file(rest[:-21]):
+            found[rest[:-21]] = usual_mode(mode), rest[-20:]
     return found
 
 
@@ -126,11 +139,12 @@ _LARGEST = 1 << 20
 _ENOUGH = 0.5
 
 
-def renames(changes: Sequence[Change], objects: Objects | None) -> dict[Path, Path]:
+def renames(changes: Sequence[Change], objects: Objects | None, deadline: float | None = None) -> dict[Path, Path]:
     """New path -> old path: pairs of the same bytes first, then, given `objects`, the most alike above one half.
 
     Like C git: what two files share, counted in bytes of equal lines, over the size of the larger one; one old path
     has one new path; among equals the same file name wins, then path order. Empty files did not move from anywhere.
+    Raises Late.
     """
     gone = {change.path: change.before for change in changes if change.after is None and change.before != _EMPTY}
     come = {change.path: change.after for change in changes if change.before is None and change.after != _EMPTY}
@@ -144,7 +158,7 @@ def renames(changes: Sequence[Change], objects: Objects | None) -> dict[Path, Pa
     right = {path: blob for path, blob in come.items() if path not in pairs and blob is not None}
     if not left or not right:
         return pairs
-    return {**pairs, **_paired(_alike(left, right, objects))}
+    return {**pairs, **_paired(_alike(left, right, objects, deadline))}
 
 
 def _paired(candidates: Iterable[tuple[float, Path, Path]]) -> dict[Path, Path]:
@@ -163,13 +177,15 @@ def _name(path: Path) -> bytes:
 
 
 def _alike(
-    left: Mapping[Path, BlobId], right: Mapping[Path, BlobId], objects: Objects
+    left: Mapping[Path, BlobId], right: Mapping[Path, BlobId], objects: Objects, deadline: float | None
 ) -> Iterator[tuple[float, Path, Path]]:
     same_name_only = len(left) * len(right) > _MOST_PAIRS
     lines: dict[BlobId, tuple[int, Counter[bytes]] | None] = {}
     for blob in {*left.values(), *right.values()} if not same_name_only else ():
+        check(deadline)
         lines[blob] = _lines(objects, blob)
     for old, was in left.items():
+        check(deadline)
         for new, blob in right.items():
             if same_name_only:
                 if _name(old) != _name(new):

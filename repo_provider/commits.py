@@ -26,6 +26,7 @@ BULK = 8
 """A commit that touches more files explains none of them."""
 
 _MOST_FILES = 32
+_MOST_EXPLAINED = 1 << 16
 
 
 class Message(Struct, frozen=True, array_like=True):
@@ -107,7 +108,7 @@ def renamed_forward(messages: Sequence[Message]) -> Iterator[Message]:
 
 def read_message(objects: Objects, differ: Differ, commit: CommitId, header: Header, shallow: bool) -> Message:
     """A commit's message and files. One whose parent or trees are not here touches nothing that is known."""
-    text = explanation(_message(objects.commit(commit)))
+    text = explanation(_message(objects.commit(commit))[:_MOST_EXPLAINED])
     changes: list[Change] = []
     files = _MOST_FILES + 1
     if not shallow:
@@ -265,19 +266,23 @@ def _diffable(objects: Objects, blob: BlobId | None) -> bytes | None:
     return None if b"\0" in data[:8000] else data
 
 
+_MOST_TEXT = 1 << 20
 _ENCODING = re.compile(rb"\nencoding (\S+)")
+_NOT_OF_MESSAGES = re.compile(r"idna|punycode|.*[-_ ]escape", re.IGNORECASE)
+"""Encodings of Python's that nobody writes messages in; the first two take the square of a text's length."""
 
 
 def _message(data: bytes) -> str:
     head, _, message = data.partition(b"\n\n")
     encoding = _ENCODING.search(head)
-    return _text(message, encoding[1] if encoding else b"")
+    return _text(message[:_MOST_TEXT], encoding[1] if encoding else b"")
 
 
 def _text(data: bytes, encoding: bytes) -> str:
     """Text in the encoding a commit names, UTF-8 where it names none that is known; always valid Unicode."""
     try:
-        text = data.decode(encoding.decode("ascii") or "utf-8", "replace")
+        name = encoding.decode("ascii") or "utf-8"
+        text = data.decode("utf-8" if _NOT_OF_MESSAGES.fullmatch(name) else name, "replace")
     except (LookupError, ValueError):
         text = data.decode("utf-8", "replace")
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -15,10 +15,9 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-import time
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from heapq import heappop, heappush
@@ -28,9 +27,9 @@ from typing import TypeAlias, cast
 from msgspec import DecodeError, Struct, msgpack
 from msgspec.structs import replace
 
-from repo_provider.changes import Change, Differ, Wanted, file_at, renames, wanted
+from repo_provider.changes import MAX_CHANGES, Differ, Wanted, file_at, renames, wanted
 from repo_provider.commits import Commit, Message, Messages, read_commit, read_message, renamed_forward
-from repo_provider.model import BlobId, CommitId, KeyValues, Path, Snapshot, Text
+from repo_provider.model import BlobId, CommitId, KeyValues, Late, Path, Snapshot, Text, check
 from repo_provider.protocol import Digest, Instant, digest
 from repo_provider.repository import Header, Missing, Objects, Repository
 
@@ -48,15 +47,6 @@ MANY = 1024
 
 RUNS = 64
 """How many contents of a file a window is followed through, each way."""
-
-
-class Late(Exception):
-    """The deadline passed before the answer was there; asking again goes on where this stopped."""
-
-
-def check(deadline: float | None) -> None:
-    if deadline is not None and time.monotonic() > deadline:
-        raise Late
 
 
 # --- the line --------------------------------------------------------------------------------------------------
@@ -256,7 +246,7 @@ class History:
             return None
         line = self.line(tip, deadline)
         position = line.at(instant)
-        return None if position < 0 else self._snapshot(line, position, tip)
+        return None if position < 0 else self._snapshot(line, position, tip, deadline)
 
     def snapshot(self, commit: CommitId, deadline: float | None = None) -> Snapshot:
         """A commit's files. `opens` and `closes` are None where it is not on the served line. Raises Late, Missing."""
@@ -264,12 +254,12 @@ class History:
         line = None if tip is None else self.line(tip, deadline)
         position = None if line is None else line.positions.get(commit)
         if tip is None or line is None or position is None:
-            return self.repository.tree(commit)
-        return self._snapshot(line, position, tip)
+            return self.repository.tree(commit, deadline)
+        return self._snapshot(line, position, tip, deadline)
 
-    def _snapshot(self, line: Line, position: int, tip: CommitId) -> Snapshot:
+    def _snapshot(self, line: Line, position: int, tip: CommitId, deadline: float | None) -> Snapshot:
         opens, closes = line.window(position)
-        tree = self.repository.tree(line.commits[position])
+        tree = self.repository.tree(line.commits[position], deadline)
         return replace(tree, opens=opens, closes=closes, head_commit=tip)
 
     def _known_line(self, tip: CommitId) -> Line | None:
@@ -448,7 +438,9 @@ class History:
             while len(self._parts) > 512:
                 self._parts.popitem(last=False)
 
-    def _renames(self, commit: CommitId, before: bytes | None, after: bytes) -> dict[Path, Path]:
+    def _renames(
+        self, commit: CommitId, before: bytes | None, after: bytes, deadline: float | None = None
+    ) -> dict[Path, Path]:
         """New path -> old path of the files a commit on the line moved."""
         known = self._renamed.get(commit)
         if known is None:
@@ -456,7 +448,7 @@ class History:
         if known is None:
             with self.repository.objects() as objects:
                 try:
-                    known = renames(list(Differ(objects).changes(before, after)), objects)
+                    known = renames(list(Differ(objects, deadline).changes(before, after)), objects, deadline)
                 except Missing:
                     known = {}
                 lasting = not objects.lacked
@@ -538,7 +530,7 @@ class History:
     def runs(self, path: Path, snapshot: Snapshot, deadline: float | None = None) -> list[Run]:
         """Every content a path's file had up to a snapshot, newest first, through renames. Raises Late."""
         place = self._lines_of(snapshot, deadline)
-        if place is None or path not in self.repository.tree(place[0].commits[place[1]]).entries:
+        if place is None or path not in self.repository.tree(place[0].commits[place[1]], deadline).entries:
             return []
         line, position = place
         found: list[Run] = []
@@ -593,8 +585,8 @@ class History:
                         seen.add(parent)
                         with suppress(Missing):
                             heappush(queue, (-self.header(objects, parent).time, parent))
-                if not len(walked) % 64:
-                    check(deadline)
+                        if not len(seen) % 64:
+                            check(deadline)
         return walked, chosen
 
     def _read_messages(self, commits: Sequence[CommitId], deadline: float | None) -> list[Message]:
@@ -634,7 +626,7 @@ class History:
         shallow = self.repository.shallow()
         found: dict[CommitId, Message] = {}
         with self.repository.objects() as objects:
-            differ = Differ(objects)
+            differ = Differ(objects, deadline)
             for commit in commits:
                 check(deadline)
                 header = self.header(objects, commit)
@@ -755,7 +747,7 @@ class History:
         if found is None:
             return path if snapshot.commit is None else None
         line, position = found
-        today = self.repository.tree(line.commits[-1]).entries
+        today = self.repository.tree(line.commits[-1], deadline).entries
         if path in today:
             return path
         with self.repository.objects() as objects:
@@ -860,22 +852,25 @@ _Found: TypeAlias = dict[Path, list[Event]]
 def _events(
     objects: Objects, trees: Sequence[bytes], first: int, deadline: float | None = None, only: Wanted | None = None
 ) -> _Found | None:
-    """What the commits with these trees changed, from position `first` on; the tree before that leads, if any."""
+    """What the commits with these trees changed, from position `first` on; the tree before that leads, if any.
+
+    None where a tree is missing, or they changed more than is looked at.
+    """
     found: _Found = {}
-    differ = Differ(objects)
+    differ = Differ(objects, deadline)
     befores = [None, *trees] if first == 0 else trees
+    count = 0
     try:
         for position, (before, after) in enumerate(pairwise(befores), first):
             check(deadline)
-            for path, was, now in _tuples(differ.changes(before, after, only)):
-                found.setdefault(path, []).append((position, was, now))
+            for change in differ.changes(before, after, only):
+                found.setdefault(change.path, []).append((position, change.before, change.after))
+                count += 1
+                if count > MAX_CHANGES:
+                    return None
     except Missing:
         return None
     return found
-
-
-def _tuples(changes: Iterable[Change]) -> Iterator[tuple[Path, BlobId | None, BlobId | None]]:
-    return ((change.path, change.before, change.after) for change in changes)
 
 
 def _committed(snapshot: Snapshot, path: Path) -> bool:
@@ -1143,7 +1138,7 @@ class _Trace:
     def _renames(self, position: int) -> dict[Path, Path]:
         check(self.deadline)
         before = self.line.trees[position - 1] if position else None
-        return self.history._renames(self.line.commits[position], before, self.line.trees[position])
+        return self.history._renames(self.line.commits[position], before, self.line.trees[position], self.deadline)
 
     def _blob_at(self, position: int, path: Path) -> BlobId | None:
         """The file of a path at a position, by way of its last event."""

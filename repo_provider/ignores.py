@@ -12,52 +12,82 @@ name alone, the part of a rule before its first wildcard is compared as text and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
 
+MAX_WILD = 2_000
+"""Rules with wildcards that one path may be held against."""
+MAX_LINE_BYTES = 4_096
 
-class Rules(Struct, frozen=True):
-    """The rules of one file, and one expression a name or path must fit for any of them to matter."""
 
-    by_name: re.Pattern[bytes] | None
-    by_path: re.Pattern[bytes] | None
-    rules: tuple[Rule, ...]
-
-    def verdict(self, path: bytes, name: bytes, is_directory: bool) -> bool | None:
-        """True: ignored; False: taken back with `!`; None: this file says nothing. `path` is relative to the file."""
-        named = self.by_name is not None and self.by_name.match(name)
-        placed = self.by_path is not None and self.by_path.match(path)
-        if not named and not placed:
-            return None
-        for rule in reversed(self.rules):
-            if (is_directory or not rule.directories) and rule.pattern.match(name if rule.named else path):
-                return not rule.taken_back
-        return None
+class TooMany(Exception):
+    """More rules with wildcards, or a longer one, than can be judged by in reasonable time."""
 
 
 class Rule(Struct, frozen=True):
-    pattern: re.Pattern[bytes]
+    """`expression` is none for a rule without wildcards, which is its `text`."""
+
+    text: bytes
+    expression: bytes | None
     named: bool
     directories: bool
     taken_back: bool
 
 
+class Rules:
+    """The rules of one file, ready to judge by. `wild` of them have wildcards."""
+
+    def __init__(self, rules: Sequence[Rule], wild: int, ignore_case: bool) -> None:
+        self.wild = wild
+        self._rules = rules
+        self._ignore_case = ignore_case
+        self._judges: dict[tuple[bool, bool], _Judge] = {}
+
+    def verdict(self, path: bytes, name: bytes, is_directory: bool) -> bool | None:
+        """True: ignored; False: taken back with `!`; None: this file says nothing. `path` is relative to the file."""
+        last = max(self._last(name, True, is_directory), self._last(path, False, is_directory))
+        return None if last < 0 else not self._rules[last].taken_back
+
+    def _last(self, text: bytes, named: bool, is_directory: bool) -> int:
+        """Where the last of the rules on names, or on paths, that fits stands in the file; -1 where none does."""
+        judge = self._judges.get((named, is_directory))
+        if judge is None:
+            fits = [at for at, one in enumerate(self._rules) if one.named == named and is_directory >= one.directories]
+            judge = self._judges[named, is_directory] = _Judge(self._rules, fits, self._ignore_case)
+        return judge.last(text)
+
+
+class _Judge:
+    """Some of the rules: those without wildcards as a table, the others as one expression, the last one first."""
+
+    def __init__(self, rules: Sequence[Rule], places: Sequence[int], ignore_case: bool) -> None:
+        self._fold = bytes.lower if ignore_case else bytes
+        self._literal = {self._fold(rules[at].text): at for at in places if rules[at].expression is None}
+        wild = [(at, expression) for at in reversed(places) if (expression := rules[at].expression) is not None]
+        self._groups = [-1, *(at for at, _ in wild)]
+        flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
+        self._wild = re.compile(b"|".join(b"(%s)" % expression for _, expression in wild), flags) if wild else None
+
+    def last(self, text: bytes) -> int:
+        found = None if self._wild is None else self._wild.fullmatch(text)
+        literal = self._literal.get(self._fold(text), -1)
+        return literal if found is None else max(literal, self._groups[found.lastindex or 0])
+
+
 @lru_cache(maxsize=4096)
 def rules(text: bytes, ignore_case: bool = False) -> Rules | None:
-    """The rules of a `.gitignore`; None where it has none."""
-    found = tuple(rule for line in _lines(text) if (rule := _rule(line, ignore_case)) is not None)
-    if not found:
-        return None
-    return Rules(_any(rule for rule in found if rule.named), _any(rule for rule in found if not rule.named), found)
-
-
-def _any(found: Iterable[Rule]) -> re.Pattern[bytes] | None:
-    patterns = [rule.pattern for rule in found]
-    if not patterns:
-        return None
-    return re.compile(b"|".join(b"(?:" + pattern.pattern + b")" for pattern in patterns), patterns[0].flags)
+    """The rules of a `.gitignore`; None where it has none. Raises TooMany."""
+    found: list[Rule] = []
+    wild = 0
+    for line in _lines(text):
+        if (rule := _rule(line)) is not None:
+            found.append(rule)
+            wild += rule.expression is not None
+            if wild > MAX_WILD:
+                raise TooMany
+    return Rules(found, wild, ignore_case) if found else None
 
 
 def _lines(text: bytes) -> Iterable[bytes]:
@@ -65,7 +95,10 @@ def _lines(text: bytes) -> Iterable[bytes]:
     for line in text.split(b"\n"):
         if not line or line.startswith(b"#"):
             continue
-        yield _without_trailing_spaces(line.removesuffix(b"\r").partition(b"\0")[0])
+        line = _without_trailing_spaces(line.removesuffix(b"\r").partition(b"\0")[0])
+        if len(line) > MAX_LINE_BYTES:
+            raise TooMany
+        yield line
 
 
 def _without_trailing_spaces(line: bytes) -> bytes:
@@ -74,7 +107,7 @@ def _without_trailing_spaces(line: bytes) -> bytes:
     return line[: end + 1] if backslashes % 2 and end < len(line) else line[:end]
 
 
-def _rule(line: bytes, ignore_case: bool) -> Rule | None:
+def _rule(line: bytes) -> Rule | None:
     taken_back = line.startswith(b"!")
     line = line[taken_back:]
     directories = line.endswith(b"/")
@@ -82,25 +115,17 @@ def _rule(line: bytes, ignore_case: bool) -> Rule | None:
     if not line:
         return None
     named = b"/" not in line
-    expression = _expression(line if named else line.removeprefix(b"/"), named)
-    if expression is None:
-        return None
-    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-    return Rule(re.compile(expression + rb"\Z", flags), named, directories, taken_back)
+    glob = line if named else line.removeprefix(b"/")
+    wild = _SPECIAL.search(glob)
+    if wild is None:
+        return Rule(glob, None, named, directories, taken_back)
+    pieces = _pieces(glob[wild.start() :], named)
+    if pieces is None:
+        return None  # it can match nothing
+    return Rule(glob, re.escape(glob[: wild.start()]) + _joined(pieces), named, directories, taken_back)
 
 
 _SPECIAL = re.compile(rb"[*?\[\\]")
-
-
-def _expression(glob: bytes, named: bool) -> bytes | None:
-    """A regular expression for a glob; None for one that can match nothing."""
-    wild = _SPECIAL.search(glob)
-    if wild is None:
-        return re.escape(glob)
-    pieces = _pieces(glob[wild.start() :], named)
-    return None if pieces is None else re.escape(glob[: wild.start()]) + _joined(pieces)
-
-
 _STAR, _STARS, _STARS_SLASH = b"[^/]*", b".*", b"(?:.*/)?"
 
 
@@ -205,17 +230,25 @@ def _range(low: bytes, high: bytes) -> bytes:
 def _joined(pieces: list[bytes]) -> bytes:
     """The pieces as one expression that cannot run away.
 
-    The first place where the text between two stars fits is as good as any later one, unless the later star is
-    stopped by a slash that the earlier one is not; so it is taken for good, and many stars stay linear.
+    The first place where what stands between two double stars fits is as good as any later one, and so is that
+    between two single stars unless a double star follows; it is taken for good, and many stars stay linear.
     """
-    stars = [index for index, piece in enumerate(pieces) if piece in (_STAR, _STARS, _STARS_SLASH)]
+    doubles = [index for index, piece in enumerate(pieces) if piece in (_STARS, _STARS_SLASH)]
+    out = _segment(pieces[: doubles[0]] if doubles else pieces)
+    for this, following in zip(doubles, [*doubles[1:], len(pieces)], strict=bool(doubles)):
+        segment = _segment(pieces[this + 1 : following])
+        if following == len(pieces):
+            out += pieces[this] + segment
+        else:
+            out += b"(?>" + (b".*?" if pieces[this] == _STARS else b"(?:.*?/)??") + segment + b")"
+    return out
+
+
+def _segment(pieces: list[bytes]) -> bytes:
+    """Pieces with single stars alone. They stop at a slash, so all but the last may take the first place that fits."""
+    stars = [index for index, piece in enumerate(pieces) if piece == _STAR]
     out = b"".join(pieces[: stars[0]] if stars else pieces)
     for this, following in zip(stars, [*stars[1:], len(pieces)], strict=bool(stars)):
         between = b"".join(pieces[this + 1 : following])
-        if following == len(pieces):
-            out += pieces[this] + between
-        elif pieces[this] == _STAR or (pieces[this] == _STARS and pieces[following] == _STARS):
-            out += b"(?>" + pieces[this] + b"?" + between + b")"
-        else:
-            out += pieces[this] + between
+        out += _STAR + between if following == len(pieces) else b"(?>" + _STAR + b"?" + between + b")"
     return out

@@ -7,8 +7,11 @@ always cover whole lines. Nothing here does I/O; nothing here is ever changed af
 from __future__ import annotations
 
 import hashlib
+import threading
+import time
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NewType, Protocol, TypeAlias
 
@@ -25,6 +28,27 @@ BlobId = NewType("BlobId", bytes)
 """20 raw bytes of git's sha1 over a blob's header and content, also for files that git has never stored."""
 CommitId = NewType("CommitId", bytes)
 """20 raw bytes."""
+
+
+class Late(Exception):
+    """A deadline passed before the answer was there; asking again goes on where this stopped."""
+
+
+def check(deadline: float | None) -> None:
+    """Raises Late where a deadline, a reading of `time.monotonic`, has passed."""
+    if deadline is not None and time.monotonic() > deadline:
+        raise Late
+
+
+@contextmanager
+def in_time(lock: threading.Lock, deadline: float | None) -> Iterator[None]:
+    """Hold a lock; raises Late where it is not to be had before a deadline."""
+    if not lock.acquire(timeout=-1 if deadline is None else max(0.0, deadline - time.monotonic())):
+        raise Late
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def normal_path(written: bytes, folder: bytes = b"") -> bytes | None:

@@ -25,8 +25,8 @@ from repo_provider.commits import Messages, subject
 from repo_provider.corpus import Corpus, Report, Survey, Touches
 from repo_provider.errors import BadRequest, BudgetUnsatisfiable, Unavailable, UnsupportedKind
 from repo_provider.globs import PathFilter
-from repo_provider.history import History, Late
-from repo_provider.model import Anchor, BlobId, CommitId, Hit, Outline, Path, Plan, Snapshot, Span, Text
+from repo_provider.history import History
+from repo_provider.model import Anchor, BlobId, CommitId, Hit, Late, Outline, Path, Plan, Snapshot, Span, Text
 from repo_provider.protocol import (
     KINDS,
     ContextFrame,
@@ -175,7 +175,7 @@ class Provider:
     # --- snapshots ----------------------------------------------------------------------------------------------
 
     def _snapshot(self, as_of: Instant | None, deadline: float | None) -> Snapshot | None:
-        return self.now() if as_of is None else self.at(as_of, deadline)
+        return self.now(deadline) if as_of is None else self.at(as_of, deadline)
 
     def at(self, instant: Instant, deadline: float | None = None) -> Snapshot | None:
         """The snapshot an instant means; None where it has no answer: before the first commit, or not here."""
@@ -188,16 +188,16 @@ class Provider:
             self._say_once("a shallow clone: instants before its boundary have no answer")
         return found
 
-    def now(self) -> Snapshot:
-        """The working tree; the tip of the served ref where there is none or a ref was chosen."""
+    def now(self, deadline: float | None = None) -> Snapshot:
+        """The working tree; the tip of the served ref where there is none or a ref was chosen. Raises Late."""
         if self.repository.root is None or self.settings.ref is not None:
             tip = self.repository.head()
             try:
-                return Snapshot({}) if tip is None else self.history.snapshot(tip)
+                return Snapshot({}) if tip is None else self.history.snapshot(tip, deadline)
             except Missing:
                 self._say_once("the tree of the tip is not here: there is nothing to answer from")
                 return Snapshot({})
-        fresh = self.repository.working_tree()
+        fresh = self.repository.working_tree(deadline)
         with self._recent:
             if self._working != fresh:  # the same object again is what lets views be remembered
                 self._working = fresh
@@ -265,7 +265,9 @@ class Provider:
         try:
             snapshot = self._snapshot(plan.as_of, deadline)
         except Late:
-            self._log("cut answer: history was not read in time")
+            self._log(
+                f"cut answer: {'files were not listed' if plan.as_of is None else 'history was not read'} in time"
+            )
             return ContextQueryResult((), truncated=True), ()
         if snapshot is None:
             return ContextQueryResult((), truncated=False), ()

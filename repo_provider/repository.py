@@ -20,21 +20,24 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path as FilePath
+from functools import cached_property
 
 import pygit2
 from msgspec import Struct
 from msgspec.structs import replace
 from pygit2.enums import ConfigLevel, ObjectType, Option, RepositoryOpenFlag
 
+from repo_provider import disk
 from repo_provider.errors import BadRequest, Unavailable
-from repo_provider.model import BlobId, CommitId, Entry, KeyValues, Path, Snapshot
+from repo_provider.model import BlobId, CommitId, Entry, KeyValues, Path, Snapshot, check, in_time
+from repo_provider.refs import BadRef, Refs
 from repo_provider.worktree import (
     Excludes,
     Scan,
     Tracked,
     UnreadableIndex,
     WorkingTree,
+    ignore_rules,
     read_index,
     read_inside,
     tracked,
@@ -50,8 +53,23 @@ _FAILURES = (KeyError, ValueError, OSError, pygit2.GitError)
 """What libgit2 may raise of a repository that is not as it should be."""
 
 MAX_FILE_BYTES = 1 << 20
-MAX_TREE_ENTRIES = 1_000_000
-"""A tree of trees of trees can name more files than a disk holds; past these the rest is `too_many`."""
+MAX_TREE_ENTRIES, MAX_REPEATED_ENTRIES = 1_000_000, 100_000
+"""What a tree may list, and what of it in trees that it has elsewhere already; the rest is `too_many`.
+
+A tree of trees of trees can name more files than a disk holds.
+"""
+MAX_PATH_BYTES = 4096
+"""What a file system takes; a longer path in a tree names nothing here."""
+MAX_OBJECT_BYTES = 64 << 20
+"""A few bytes on disk can be an object larger than memory; a larger one is as good as not here."""
+MAX_PARENTS = 1024
+MAX_ALTERNATES = 64
+MAX_SETTINGS = 64
+"""Files of settings, those included counted as often as they are."""
+MAX_INDEX_BYTES = 256 << 20
+MAX_SHALLOW_BYTES = 16 << 20
+MAX_TAGS = 64
+"""Tags of tags that are followed to a commit."""
 
 
 class Missing(Exception):
@@ -84,21 +102,36 @@ def usual_mode(mode: bytes) -> bytes:
     """A tree entry's mode as git takes it: old tools wrote the permissions on disk, `40755` and `100664`."""
     if mode in _MODES:
         return mode
-    bits = int(mode, 8)
+    bits = int(mode, 8) & 0o177777
     if stat.S_ISREG(bits):
         return EXECUTABLE if bits & 0o100 else FILE
     return TREE if stat.S_ISDIR(bits) else LINK if stat.S_ISLNK(bits) else GITLINK
 
 
 class Objects:
-    """An open object database, for one thread at a time. `lacked`: something was asked for that is not here."""
+    """An open object database, for one thread at a time. `lacked`: something was asked for that is not here.
 
-    def __init__(self, repository: pygit2.Repository, stamp: object, explain: Callable[[bytes], Exception]) -> None:
+    `places` are the directories its objects lie in.
+    """
+
+    def __init__(
+        self,
+        repository: pygit2.Repository,
+        stamp: object,
+        places: tuple[str, ...],
+        explain: Callable[[bytes], Exception],
+    ) -> None:
         self.repository = repository
         self.stamp = stamp
+        self._places = places
         self._odb = repository.odb
         self._explain = explain
         self.lacked = False
+
+    @cached_property
+    def config(self) -> pygit2.Config:
+        """The settings as they were when this was opened."""
+        return self.repository.config.snapshot()
 
     def close(self) -> None:
         """Let go of packs and their mappings now, not when a collector comes by."""
@@ -107,21 +140,62 @@ class Objects:
 
     def _read(self, name: bytes, kind: ObjectType) -> bytes:
         """The raw bytes of an object. Raises Missing, or Unavailable where a missing alternate explains it."""
+        found, size = self._header(name)
+        if found != kind or size > MAX_OBJECT_BYTES:
+            self.lacked = True
+            raise Missing(name)
         try:
-            found, data = self._odb.read(pygit2.Oid(raw=name))
+            data = self._odb.read(pygit2.Oid(raw=name))[1]
+        except _FAILURES:
+            data = b""
+        if _checksum(kind, data) != name:
+            self.lacked = True
+            raise self._explain(name)
+        return data
+
+    def _header(self, name: bytes) -> tuple[ObjectType, int]:
+        """What an object is and its size as it will be read. Raises as `_read`."""
+        try:
+            self._look(name.hex())
+            kind, size = self._odb.read_header(pygit2.Oid(raw=name))
         except _FAILURES:
             self.lacked = True
             raise self._explain(name) from None
-        if found != kind or _checksum(kind, data) != name:
-            self.lacked = True
-            raise Missing(name)
-        return data
+        return ObjectType(kind), int(size)
+
+    def _look(self, digits: str) -> None:
+        """libgit2 waits for a pipe in a loose object's place, and takes in a file of any size."""
+        for place in self._places:
+            path = f"{place}/{digits[:2]}/{digits[2:]}"
+            if os.access(path, os.F_OK):
+                disk.check(path, MAX_OBJECT_BYTES)
+
+    def peeled(self, name: bytes) -> CommitId | None:
+        """The commit that an object is or, being a tag, leads to. Raises as `_read` where it cannot be read."""
+        for _ in range(MAX_TAGS):
+            kind, _ = self._header(name)
+            if kind == ObjectType.COMMIT:
+                self.header(CommitId(name))
+                return CommitId(name)
+            tagged = _TAGGED.match(self._read(name, kind)) if kind == ObjectType.TAG else None
+            if tagged is None:
+                return None
+            name = bytes.fromhex(tagged[1].decode("ascii"))
+        return None
+
+    def expanded(self, digits: str) -> bytes:
+        """The object whose id begins so. Raises one of `_FAILURES` where there is none or more than one."""
+        return self.repository.expand_id(digits).raw
 
     def commit(self, name: CommitId) -> bytes:
         return self._read(name, ObjectType.COMMIT)
 
     def header(self, name: CommitId) -> Header:
-        return parse_header(self.commit(name))
+        try:
+            return parse_header(self.commit(name))
+        except ValueError:
+            self.lacked = True
+            raise Missing(name) from None
 
     def tree_bytes(self, name: bytes) -> bytes:
         return self._read(name, ObjectType.TREE)
@@ -137,15 +211,21 @@ class Objects:
         return self._read(name, ObjectType.BLOB)
 
     def size(self, name: BlobId) -> int:
-        """A blob's length, without reading it."""
-        try:
-            return int(self._odb.read_header(pygit2.Oid(raw=name))[1])
-        except _FAILURES:
+        """A blob's length, without reading it; Missing is raised for what is none."""
+        kind, size = self._header(name)
+        if kind != ObjectType.BLOB:
             self.lacked = True
-            raise self._explain(name) from None
+            raise Missing(name)
+        return size
 
 
-_KIND_NAMES = {ObjectType.COMMIT: b"commit", ObjectType.TREE: b"tree", ObjectType.BLOB: b"blob"}
+_TAGGED = re.compile(rb"object ([0-9a-f]{40})\n")
+_KIND_NAMES = {
+    ObjectType.COMMIT: b"commit",
+    ObjectType.TREE: b"tree",
+    ObjectType.BLOB: b"blob",
+    ObjectType.TAG: b"tag",
+}
 
 
 def _checksum(kind: ObjectType, data: bytes) -> bytes:
@@ -154,10 +234,13 @@ def _checksum(kind: ObjectType, data: bytes) -> bytes:
 
 
 def parse_header(data: bytes) -> Header:
-    """The header of a raw commit. Its time is the number behind the last `>`; 0, as to git, where there is none."""
+    """The header of a raw commit. Its time is the number behind the last `>`; 0, as to git, where there is none.
+
+    Raises ValueError for what names no tree or parent. Parents past a thousand are left out.
+    """
     parents: list[CommitId] = []
     at = 46
-    while data.startswith(b"parent ", at):
+    while data.startswith(b"parent ", at) and len(parents) < MAX_PARENTS:
         parents.append(CommitId(bytes.fromhex(data[at + 7 : at + 47].decode("ascii"))))
         at += 48
     end = data.find(b"\n\n", at)
@@ -205,7 +288,9 @@ class Repository:
         self.max_file_bytes = max_file_bytes
         self.store: KeyValues | None = None
         self._lacking = False
+        self.refs = Refs(git_dir, common_dir)
         self._own_objects = os.path.join(common_dir, "objects")
+        self._config_files: tuple[str, ...] = ()
         self._borrowed: tuple[object, tuple[str, ...]] = (None, ())
         self._lock = threading.Lock()
         self._stock: list[Objects] = []
@@ -226,12 +311,14 @@ class Repository:
         Raises Unavailable (`not_a_repository`, `foreign_owner`, `unsupported_format`, `unreadable_repository`) with
         the remedy in its message, and BadRequest (`invalid_revision`) for a `ref` that names no commit.
         """
-        found = _discover(path)
+        folder, found = _discover(path)
+        config_files = _look_before_opening(found, path)
         handle = _open(found, path)
-        workdir = _working_tree_of(path, found)
+        workdir = _working_tree_of(folder, found)
         root = None if workdir is None else _as_typed(path, workdir.rstrip("/") or "/")
         git_dir = handle.path.rstrip("/")
         repository = cls(root, git_dir, _common_dir(git_dir), None, max_file_bytes)
+        repository._config_files = config_files
         if ref is not None:
             repository.ref = repository._served(ref)
         return repository
@@ -246,30 +333,25 @@ class Repository:
         """The tip of what is served: the chosen ref's commit, else HEAD's; None before the first commit."""
         if self.ref is not None:
             return self.resolve(self.ref)
-        with self.objects() as objects:
-            try:
-                reference = objects.repository.lookup_reference("HEAD").resolve()
-            except KeyError:
-                return None
-            except (ValueError, OSError, pygit2.GitError) as error:
-                raise Unavailable(f"HEAD of {self.git_dir} cannot be read: {error}", reason="invalid_head") from None
-            try:
-                return _peel(objects.repository, reference)
-            except _FAILURES:
-                if (gone := self._out_of_reach()) is not None:
-                    raise gone from None
-                return None
+        try:
+            ref, name = self.refs.resolve("HEAD")
+        except BadRef as error:
+            raise Unavailable(f"HEAD of {self.git_dir} cannot be read: {error}", reason="invalid_head") from None
+        if ref == "HEAD" and name is None:
+            raise _not_there(self.git_dir)
+        with self.objects() as objects, suppress(Missing):
+            return None if name is None else objects.peeled(name)
+        return None
 
     def head_name(self) -> str:
         """What `head` follows: a full ref name, or a commit id where HEAD is detached or a commit was chosen."""
         if self.ref is not None:
             return self.ref
-        with self.objects() as objects:
-            try:
-                target = objects.repository.lookup_reference("HEAD").target
-            except _FAILURES:
-                return "HEAD"
-        return str(target)
+        try:
+            target = self.refs.read("HEAD")
+        except BadRef:
+            return "HEAD"
+        return target.hex() if isinstance(target, bytes) else target or "HEAD"
 
     def resolve(self, revision: str) -> CommitId:
         """The commit of `HEAD`, a full ref name, a tag, a branch, or at least seven digits of a commit id.
@@ -278,15 +360,16 @@ class Repository:
         Raises BadRequest (`invalid_revision`).
         """
         with self.objects() as objects:
-            name = _ref_name(objects.repository, revision)
+            name = self._ref_name(revision)
             found = None
-            with suppress(*_FAILURES):
+            with suppress(Missing, BadRef, *_FAILURES):
                 if name is not None:
-                    found = _peel(objects.repository, objects.repository.lookup_reference(name).resolve())
+                    object_id = self.refs.resolve(name)[1]
                 elif _HEX.fullmatch(revision):
-                    found = _commit_of(objects.repository, str(objects.repository.expand_id(revision.lower())))
-        if found is None and name is not None and (gone := self._out_of_reach()) is not None:
-            raise gone
+                    object_id = objects.expanded(revision.lower())
+                else:
+                    object_id = None
+                found = None if object_id is None else objects.peeled(object_id)
         if found is None:
             raise BadRequest(
                 f"{_shown(revision)} names no commit here: give a branch, a tag, a full ref name "
@@ -295,25 +378,39 @@ class Repository:
             )
         return found
 
+    def _ref_name(self, revision: str) -> str | None:
+        """The full name of the ref a revision means; None where it means none (a commit id maybe)."""
+        if len(revision) == 40 and _HEX.fullmatch(revision):
+            return None  # as git: forty digits are an id, whatever a branch is called
+        names = ["HEAD"] if revision == "HEAD" else [revision] if revision.startswith("refs/") else []
+        names = names or [f"refs/{kind}/{revision}" for kind in ("tags", "heads", "remotes")]
+        for name in names:
+            with suppress(BadRef, ValueError):
+                if (
+                    pygit2.reference_is_valid_name(name)
+                    and not revision.startswith("-")
+                    and self.refs.read(name) is not None
+                ):
+                    return name
+        return None
+
     def _served(self, ref: str) -> str:
         """The full name of a chosen ref, so that it keeps its meaning; a commit id stays one."""
-        commit = self.resolve(ref)
-        with self.objects() as objects:
-            return _ref_name(objects.repository, ref) or commit.hex()
+        return self._ref_name(ref) or self.resolve(ref).hex()
 
     # --- objects
 
     @contextmanager
     def objects(self) -> Iterator[Objects]:
         """Lend an object database out for a `with` block."""
-        stamp = self._stamp()
+        stamp = self._packs(), tuple(map(disk.state, self._config_files))
         with self._lock:
             if stamp != self._stock_stamp:
                 self._empty_stock()
                 self._stock_stamp = stamp
             lent = self._stock.pop() if self._stock else None
         if lent is None:
-            lent = Objects(_open(self.git_dir, self.git_dir), stamp, self._why_missing)
+            lent = self._opened(stamp)
         lent.lacked = False
         try:
             yield lent
@@ -323,6 +420,11 @@ class Repository:
                     self._stock.append(lent)
                 else:
                     lent.close()
+
+    def _opened(self, stamp: object) -> Objects:
+        self._config_files = _look_before_opening(self.git_dir, self.git_dir)
+        places = (self._own_objects, *self._alternates())
+        return Objects(_open(self.git_dir, self.git_dir), stamp, places, self._why_missing)
 
     def release(self) -> None:
         """Let go of every file of the repository that is held open between queries."""
@@ -356,10 +458,9 @@ class Repository:
     def promised(self) -> bool:
         """Whether this is a partial clone: what is missing may still be got, by git and on the user's word."""
         with self.objects() as objects:
-            config = objects.repository.config
-            if "extensions.partialclone" in config:
+            if "extensions.partialclone" in objects.config:
                 return True
-            return any(e.name.endswith(".promisor") and e.value == "true" for e in config)
+            return any(e.name.endswith(".promisor") and e.value == "true" for e in objects.config)
 
     def _why_missing(self, name: bytes) -> Exception:
         self._lacking = True
@@ -384,16 +485,16 @@ class Repository:
             self._borrowed = (_listed(self._own_objects, found), found)
         return found
 
-    def _stamp(self) -> object:
+    def _packs(self) -> object:
         """Changes when packs come or go, here or in an alternate."""
-        return tuple(_state(path + "/pack") for path in (self._own_objects, *self._alternates()))
+        return tuple(disk.state(path + "/pack") for path in (self._own_objects, *self._alternates()))
 
     # --- snapshots
 
-    def tree(self, commit: CommitId) -> Snapshot:
+    def tree(self, commit: CommitId, deadline: float | None = None) -> Snapshot:
         """The files of a commit's tree; a path whose object is not there is skipped as `missing_object`.
 
-        Raises Missing where the commit or its root tree is not there.
+        Raises Missing where the commit or its root tree is not there, and Late.
         """
         with self._tree_lock:
             known, state = self._trees.get(commit, (None, None))
@@ -402,17 +503,17 @@ class Repository:
                 return known
         state = self.state()
         with self.objects() as objects:
-            made = self._read_tree(objects, commit)
+            made = self._read_tree(objects, commit, deadline)
         with self._tree_lock:
             self._trees[commit] = made, state if "missing_object" in made.skipped else None
             if len(self._trees) > 8:
                 self._trees.popitem(last=False)
         return made
 
-    def _read_tree(self, objects: Objects, commit: CommitId) -> Snapshot:
+    def _read_tree(self, objects: Objects, commit: CommitId, deadline: float | None) -> Snapshot:
         entries: dict[Path, Entry] = {}
         skipped: dict[str, list[Path]] = {}
-        for path, mode, name in _leaves(objects, objects.header(commit).tree, skipped):
+        for path, mode, name in _leaves(objects, objects.header(commit).tree, skipped, deadline=deadline):
             reason = self._unserved(objects, mode, name)
             if reason is None:
                 entries[path] = Entry(name, mode == EXECUTABLE)
@@ -434,18 +535,18 @@ class Repository:
             self._sizes[name] = size
         return "oversize" if size > self.max_file_bytes else None
 
-    def working_tree(self) -> Snapshot:
+    def working_tree(self, deadline: float | None = None) -> Snapshot:
         """The files on disk as they are now: tracked, and untracked but not ignored.
 
-        Raises Unavailable (`bare`) where there is no working tree.
+        Raises Unavailable (`bare`) where there is no working tree, and Late.
         """
         if self._working is None:
             raise Unavailable("a bare repository has no working tree", reason="bare")
         commit = self._head_in_reach()
-        at_head = None if commit is None else self._at_head(commit)
-        with self._scan_lock:
-            names = self._tracked(at_head)
-            scan = self._working.scan(names, self._excludes(), self.blob, self.store)
+        at_head = None if commit is None else self._at_head(commit, deadline)
+        with in_time(self._scan_lock, deadline):
+            names = self._tracked(at_head, deadline)
+            scan = self._working.scan(names, self._excludes(), self.blob, self.store, deadline)
             of = commit, id(at_head), id(names), id(scan)
             if self._seen[0] != of:
                 self._seen = of, _beside(commit, at_head, names, scan), (at_head, names, scan)
@@ -460,33 +561,36 @@ class Repository:
                 raise
             return None
 
-    def _at_head(self, commit: CommitId) -> Snapshot | None:
+    def _at_head(self, commit: CommitId, deadline: float | None) -> Snapshot | None:
         try:
-            return self.tree(commit)
+            return self.tree(commit, deadline)
         except Missing:
             return None
 
-    def _tracked(self, at_head: Snapshot | None) -> Tracked:
+    def _tracked(self, at_head: Snapshot | None, deadline: float | None) -> Tracked:
         """The names in the index; HEAD's where the index is in a form that is not read here."""
         try:
-            data = FilePath(self.git_dir, "index").read_bytes()
-        except FileNotFoundError:
-            data = b""
-        if self._index[0] == data:
-            return self._index[1]
-        try:
-            names = self._with_absent_trees(read_index(data)) if data else tracked({}, [])
+            data = self._index_bytes()
+            if self._index[0] == data:
+                return self._index[1]
+            names = self._with_absent_trees(read_index(data, deadline), deadline) if data else tracked({}, [])
             if names == self._index[1]:
                 names = self._index[1]  # the same object again, so that directories need not be judged again
             self._index = (data, names)
             self._index_note = None
-        except UnreadableIndex as error:
+        except (UnreadableIndex, OSError) as error:
             self._index_note = f"the index cannot be read ({error}): tracked files are those of HEAD"
             entries = {} if at_head is None else {path: entry.blob for path, entry in at_head.entries.items()}
             names = tracked(entries, () if at_head is None else at_head.skipped.get("submodule", ()))
         return names
 
-    def _with_absent_trees(self, names: Tracked) -> Tracked:
+    def _index_bytes(self) -> bytes:
+        try:
+            return disk.read(os.path.join(self.git_dir, "index"), MAX_INDEX_BYTES)[0]
+        except FileNotFoundError:
+            return b""
+
+    def _with_absent_trees(self, names: Tracked, deadline: float | None) -> Tracked:
         """A sparse index names whole directories it leaves out; their files take their places."""
         if not names.absent_trees:
             return names
@@ -494,23 +598,18 @@ class Repository:
         with self.objects() as objects:
             for prefix, tree in names.absent_trees:
                 with suppress(Missing):  # never fetched by a partial clone
-                    leaves += _leaves(objects, tree, {}, prefix)
+                    leaves += _leaves(objects, tree, {}, prefix, deadline)
         absent = {**names.absent, **{path: blob for path, mode, blob in leaves if mode not in (LINK, GITLINK)}}
         return replace(names, files=names.files | frozenset(absent), absent=absent, absent_trees=())
 
     def _excludes(self) -> Excludes:
         """What is ignored everywhere: `info/exclude`, then the user's own file."""
         with self.objects() as objects:
-            config = objects.repository.config
-            ignore_case = _config_bool(config, "core.ignorecase")
-            named = _config_text(config, "core.excludesfile")
+            ignore_case = _config_bool(objects.config, "core.ignorecase")
+            named = _config_text(objects.config, "core.excludesfile")
         own = _users_own_ignores() if named is None else _expanded(named, self.root)
         paths = [os.path.join(self.common_dir, "info", "exclude"), *([own] if own else [])]
-        texts: list[bytes] = []
-        for path in paths:
-            with suppress(OSError):
-                texts.append(FilePath(path).read_bytes())
-        return Excludes(tuple(texts), ignore_case)
+        return Excludes(tuple((path, ignore_rules(path)) for path in paths), ignore_case)
 
     def read(self, snapshot: Snapshot, path: Path) -> bytes | None:
         """Exactly the bytes whose id the snapshot gives for a path; None where they are not to be had any more."""
@@ -519,22 +618,22 @@ class Repository:
             return None
         if snapshot.commit is not None:
             return self.blob(entry.blob)
-        data = None if self.root is None else read_inside(self.root, path)
+        data = None if self.root is None else read_inside(self.root, path, self.max_file_bytes)
         if data is None or _checksum(ObjectType.BLOB, data) != entry.blob:
             return None
         return data
 
     def state(self) -> object:
         """Changes when objects may be here that were not: some came or went, a shallow clone was deepened."""
-        loose = [_state(f"{self._own_objects}/{first:02x}") for first in range(256)] if self._lacking else None
-        return self._stamp(), self.shallow(), loose
+        loose = [disk.state(f"{self._own_objects}/{first:02x}") for first in range(256)] if self._lacking else None
+        return self._packs(), self.shallow(), loose
 
     # --- what is unusual about it
 
     def shallow(self) -> frozenset[CommitId]:
         """Commits whose parents a shallow clone has cut off."""
         try:
-            lines = FilePath(self.common_dir, "shallow").read_bytes().split()
+            lines = disk.read(os.path.join(self.common_dir, "shallow"), MAX_SHALLOW_BYTES)[0].split()
         except OSError:
             return frozenset()
         return frozenset(CommitId(bytes.fromhex(line.decode())) for line in lines if _FULL_HEX.fullmatch(line))
@@ -556,11 +655,13 @@ class Repository:
         ]
         if self._index_note:
             notes.append(self._index_note)
+        if self._working is not None:
+            notes += self._working.notes
         return notes
 
     def _count_replacements(self) -> int:
-        with self.objects() as objects, suppress(pygit2.GitError):
-            return sum(name.startswith("refs/replace/") for name in objects.repository.references)
+        with suppress(BadRef):
+            return len(self.refs.under("refs/replace/"))
         return 0
 
 
@@ -579,11 +680,16 @@ def _frozen(skipped: Mapping[str, list[Path]]) -> dict[str, tuple[Path, ...]]:
 
 
 def _leaves(
-    objects: Objects, tree: bytes, skipped: dict[str, list[Path]], prefix: bytes = b""
+    objects: Objects,
+    tree: bytes,
+    skipped: dict[str, list[Path]],
+    prefix: bytes = b"",
+    deadline: float | None = None,
 ) -> Iterator[tuple[Path, bytes, BlobId]]:
     """(path, mode, id) below a tree, in path order. A missing subtree is noted; a missing root raises Missing."""
     stack = [_places(objects.tree(tree), prefix)]
-    count = 0
+    opened = {tree}
+    count = again = 0
     while stack:
         item = next(stack[-1], None)
         if item is None:
@@ -591,57 +697,160 @@ def _leaves(
             continue
         path, mode, name = item
         count += 1
-        if count > MAX_TREE_ENTRIES:
+        if not count % 256:
+            check(deadline)
+        if count > MAX_TREE_ENTRIES or again > MAX_REPEATED_ENTRIES:
             skipped.setdefault("too_many", []).append(path)
             return
-        if mode != TREE:
+        if len(path) > MAX_PATH_BYTES:
+            skipped.setdefault("path_too_long", []).append(Path(path[:MAX_PATH_BYTES]))
+        elif mode != TREE:
             yield path, mode, BlobId(name)
-            continue
-        try:
-            stack.append(_places(objects.tree(name), path + b"/"))
-        except Missing:
-            skipped.setdefault("missing_object", []).append(path)
+        else:
+            try:
+                entries = objects.tree(name)
+                again += len(entries) if name in opened else 0
+                opened.add(name)
+                stack.append(_places(entries, path + b"/"))
+            except Missing:
+                skipped.setdefault("missing_object", []).append(path)
 
 
 def _places(entries: list[tuple[bytes, bytes, bytes]], prefix: bytes) -> Iterator[tuple[Path, bytes, bytes]]:
     for mode, name, identity in entries:
-        if b"/" not in name and name not in (b".", b"..", b".git"):  # git refuses such trees; they name nothing here
+        if names_a_file(name):
             yield Path(prefix + name), mode, identity
 
 
+def names_a_file(name: bytes) -> bool:
+    """Whether a tree's entry can be called so: git refuses trees with other names, and here they name nothing."""
+    return b"/" not in name and name not in (b".", b"..", b".git")
+
+
 def _borrowed_from(objects: str) -> list[str]:
+    """The object directories that one borrows from, and those that they borrow from, each once."""
     found: list[str] = []
     pending = [objects]
-    while pending:
+    while pending and len(found) < MAX_ALTERNATES:
         directory = pending.pop()
         with suppress(OSError):
-            for line in FilePath(directory, "info", "alternates").read_bytes().split(b"\n"):
+            for line in disk.read(os.path.join(directory, "info", "alternates"))[0].split(b"\n")[:MAX_ALTERNATES]:
                 path = os.path.normpath(os.path.join(directory, os.fsdecode(line)))
-                if line and not line.startswith(b"#") and path not in found:
+                if line and b"\0" not in line and not line.startswith(b"#") and path not in found:
                     found.append(path)
                     pending.append(path)
     return found
 
 
 def _listed(objects: str, alternates: tuple[str, ...]) -> tuple[object, ...]:
-    return tuple(_state(path + "/info/alternates") for path in (objects, *alternates))
+    return tuple(disk.state(path + "/info/alternates") for path in (objects, *alternates))
 
 
 # --- opening ---------------------------------------------------------------------------------------------------
 
 
-def _discover(path: str) -> str:
-    """The git directory of the repository around a path."""
+def _discover(path: str) -> tuple[str, str]:
+    """The folder where the repository around a path is found, and its git directory. As git: not across devices."""
+    with suppress(OSError):
+        folder = os.path.realpath(path, strict=True)
+        device = os.stat(folder).st_dev
+        while os.stat(folder).st_dev == device:
+            for found in (_git_dir_of(os.path.join(folder, ".git"), path), folder):
+                if found is not None and _is_git_dir(found):
+                    return folder, found
+            if folder == (folder := os.path.dirname(folder)):
+                break
+    raise Unavailable(
+        f"no git repository at {path} or above it: give a path inside one with -C, or run `git init`",
+        reason="not_a_repository",
+    )
+
+
+def _git_dir_of(dot_git: str, shown: str) -> str | None:
+    """What a `.git` is, or where it leads; None where it is neither a folder nor a file."""
+    if not os.path.isfile(dot_git):
+        return dot_git
     try:
-        found = pygit2.discover_repository(path)
-    except _FAILURES:
-        found = None
-    if found is None:
-        raise Unavailable(
-            f"no git repository at {path} or above it: give a path inside one with -C, or run `git init`",
-            reason="not_a_repository",
-        )
-    return str(found)
+        data = disk.read(dot_git)[0]
+    except OSError as error:
+        raise _unreadable(shown, str(error)) from None
+    target = os.fsdecode(data.removeprefix(b"gitdir: ").rstrip(b"\r\n"))
+    return os.path.normpath(os.path.join(os.path.dirname(dot_git), target)) if data.startswith(b"gitdir: ") else None
+
+
+def _is_git_dir(path: str) -> bool:
+    common = _common_dir(path)
+    places = (os.path.join(path, "HEAD"), os.path.join(common, "objects"), os.path.join(common, "refs"))
+    return all(map(os.path.lexists, places))
+
+
+_READ_AT_OPENING = {
+    "HEAD": disk.SMALL,
+    "commondir": disk.SMALL,
+    "gitdir": disk.SMALL,
+    "shallow": MAX_SHALLOW_BYTES,
+    "info/grafts": MAX_SHALLOW_BYTES,
+}
+
+
+def _look_before_opening(git_dir: str, shown: str) -> tuple[str, ...]:
+    """The files of settings that libgit2 will read. It waits for pipes and takes in files of any size: not these.
+
+    Raises Unavailable (`unreadable_repository`).
+    """
+    try:
+        common = _common_dir(git_dir)
+        for name, most in _READ_AT_OPENING.items():
+            disk.check(os.path.join(git_dir, name), most)
+            disk.check(os.path.join(common, name), most)
+        own = os.path.join(common, "objects")
+        for objects in (own, *_borrowed_from(own)):
+            disk.check(os.path.join(objects, "info", "alternates"))
+            _look_at_packs(os.path.join(objects, "pack"))
+        return tuple(_settings(git_dir, common))
+    except OSError as error:
+        raise _unreadable(shown, str(error)) from None
+
+
+def _look_at_packs(folder: str) -> None:
+    try:
+        with os.scandir(folder) as names:
+            for item in names:
+                if not item.is_file() and not item.is_dir():
+                    raise disk.NotAFile(f"{item.path} is not a file")
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+
+
+def _settings(git_dir: str, common: str) -> Iterator[str]:
+    """Every file of settings, those they include too, looked at before libgit2 reads it. Raises OSError."""
+    pending = [os.path.join(common, "config"), os.path.join(git_dir, "config.worktree")]
+    for level, name in _USERS_SETTINGS.items():
+        pending += [os.path.join(folder, name) for folder in pygit2.settings.search_path[level].split(os.pathsep)]
+    for count, path in enumerate(pending):
+        if count > MAX_SETTINGS:
+            raise disk.TooLarge(f"{pending[0]} includes too many files")
+        yield path
+        try:
+            data = disk.read(path)[0]
+        except FileNotFoundError:
+            continue
+        pending += _included(path, data)
+
+
+_USERS_SETTINGS = {ConfigLevel.GLOBAL: ".gitconfig", ConfigLevel.XDG: "config", ConfigLevel.SYSTEM: "gitconfig"}
+_INCLUDE = re.compile(rb"^[^\n]*?\bpath[ \t]*=[ \t]*([^\n]*)", re.IGNORECASE | re.MULTILINE)
+
+
+def _included(path: str, data: bytes) -> Iterator[str]:
+    """What a file of settings may include, whatever the conditions: too many rather than too few."""
+    if b"include" not in data.lower():
+        return
+    for line in _INCLUDE.findall(data.replace(b"\\\r\n", b"").replace(b"\\\n", b"")):
+        for value in {line, re.split(rb"[#;]", line)[0]}:
+            named = os.fsdecode(re.sub(rb'\\(.)|"', rb"\1", value).strip())
+            if named and "\0" not in named and (found := _expanded(named, os.path.dirname(path))) is not None:
+                yield found
 
 
 def _open(git_dir: str, shown: str) -> pygit2.Repository:
@@ -651,18 +860,18 @@ def _open(git_dir: str, shown: str) -> pygit2.Repository:
         raise _refusal(git_dir, shown, str(error)) from None
 
 
-def _working_tree_of(path: str, git_dir: str) -> str | None:
-    """The root of the working tree around a path; None where there is none.
+def _working_tree_of(folder: str, git_dir: str) -> str | None:
+    """The root of the working tree of the repository found in a folder; None where there is none.
 
     A git directory may lie anywhere and does not know who points at it: asked alone, libgit2 takes the folder
     around it, with whatever lies there, for its working tree.
     """
     with suppress(*_FAILURES):
-        handle = pygit2.Repository(path)
+        handle = pygit2.Repository(folder, RepositoryOpenFlag.NO_SEARCH)
         root = None if handle.workdir is None else str(handle.workdir)
         if root is None or "core.worktree" in handle.config:
             return root
-        owned = pygit2.discover_repository(root)
+        owned = _git_dir_of(os.path.join(root, ".git"), root)
         return root if owned is not None and os.path.samefile(owned, git_dir) else None
     return None
 
@@ -679,7 +888,15 @@ def _refusal(git_dir: str, shown: str, said: str) -> Unavailable:
     if _foreign(git_dir):
         return _foreign_owner(git_dir)
     if not os.path.isdir(git_dir):
-        return Unavailable(f"the repository at {shown} is not there any more", reason="not_a_repository")
+        return _not_there(shown)
+    return _unreadable(shown, said)
+
+
+def _not_there(shown: str) -> Unavailable:
+    return Unavailable(f"the repository at {shown} is not there any more", reason="not_a_repository")
+
+
+def _unreadable(shown: str, said: str) -> Unavailable:
     return Unavailable(f"the repository at {shown} cannot be opened: {said}", reason="unreadable_repository")
 
 
@@ -715,53 +932,16 @@ def _as_typed(path: str, root: str) -> str:
 
 def _common_dir(git_dir: str) -> str:
     try:
-        named = FilePath(git_dir, "commondir").read_bytes().rstrip(b"\r\n")
+        named = disk.read(os.path.join(git_dir, "commondir"))[0].rstrip(b"\r\n")
     except OSError:
         return git_dir
     return os.path.normpath(os.path.join(git_dir, os.fsdecode(named)))
-
-
-def _state(path: str) -> object:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
 # --- revisions -------------------------------------------------------------------------------------------------
 
 _HEX = re.compile(r"[0-9a-fA-F]{7,40}")
 _FULL_HEX = re.compile(rb"[0-9a-f]{40}")
-
-
-def _ref_name(repository: pygit2.Repository, revision: str) -> str | None:
-    """The full name of the ref a revision means; None where it means none (a commit id maybe)."""
-    if len(revision) == 40 and _HEX.fullmatch(revision):
-        return None  # as git: forty digits are an id, whatever a branch is called
-    names = ["HEAD"] if revision == "HEAD" else [revision] if revision.startswith("refs/") else []
-    names = names or [f"refs/{kind}/{revision}" for kind in ("tags", "heads", "remotes")]
-    for name in names:
-        with suppress(*_FAILURES):
-            if pygit2.reference_is_valid_name(name) and not revision.startswith("-"):
-                return repository.lookup_reference(name).name
-    return None
-
-
-def _peel(repository: pygit2.Repository, reference: pygit2.Reference) -> CommitId | None:
-    return _commit_of(repository, str(reference.target))
-
-
-_TAGGED = re.compile(rb"object ([0-9a-f]{40})\n")
-
-
-def _commit_of(repository: pygit2.Repository, name: str) -> CommitId | None:
-    """The commit that an object is or, being a tag, leads to. Bytes decide: libgit2 parses no odd date (fault 29)."""
-    kind, data = repository.read(name)
-    while kind == ObjectType.TAG and (tagged := _TAGGED.match(data)):
-        name = tagged[1].decode("ascii")
-        kind, data = repository.read(name)
-    return CommitId(pygit2.Oid(hex=name).raw) if kind == ObjectType.COMMIT else None
 
 
 def _shown(text: str) -> str:

@@ -1,7 +1,8 @@
 """What lies on disk: the files of a working tree, each with the git blob id of its very bytes.
 
 The set is that of `git ls-files --cached --others --exclude-standard`, as far as it exists on disk as regular files
-inside real directories; links, submodules and repositories inside are not followed. The index is read for its names
+inside real directories; links, submodules and repositories inside are not followed, nor is a link that takes a
+directory's place while it is looked at. The index is read for its names
 only and never written. `scan` stats every file and directory at every call; bytes are hashed again only where path,
 size, times or inode changed, directories listed again only where theirs did, and either where the last change was so
 shortly before that a second one could hide.
@@ -12,17 +13,19 @@ be read, blobs of ignore files that are not checked out. No libgit2 here.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from typing import Any
 
 from msgspec import Struct, msgpack
 
-from repo_provider import ignores
-from repo_provider.model import BlobId, Entry, KeyValues, Path
+from repo_provider import disk, ignores
+from repo_provider.model import BlobId, Entry, KeyValues, Late, Path, check
 
 # --- the index: names only -------------------------------------------------------------------------------------
 
@@ -41,13 +44,16 @@ class UnreadableIndex(Exception):
     """An index in a form that is not read here (split, damaged, of a future version)."""
 
 
+MAX_NAME_BYTES = 4096
+"""What a file system takes. Shorter than what a few bytes can make of a name that builds on the one before."""
+
 _GITLINK, _DIRECTORY = 0o160000, 0o040000
 
 
-def read_index(data: bytes) -> Tracked:
-    """The names in index bytes. Raises UnreadableIndex."""
+def read_index(data: bytes, deadline: float | None = None) -> Tracked:
+    """The names in index bytes. Raises UnreadableIndex, and Late."""
     try:
-        return _tracked(list(_entries(data)))
+        return _tracked(list(_entries(data, deadline)))
     except (IndexError, ValueError) as error:
         raise UnreadableIndex(str(error)) from error
 
@@ -76,7 +82,7 @@ def _above(names: Sequence[bytes]) -> frozenset[bytes]:
     return frozenset(found)
 
 
-def _entries(data: bytes) -> Iterator[tuple[bytes, int, bytes, bool]]:
+def _entries(data: bytes, deadline: float | None) -> Iterator[tuple[bytes, int, bytes, bool]]:
     """(name, mode, object id, skip-worktree) of every entry, whatever its stage."""
     if data[:4] != b"DIRC":
         raise ValueError("no index signature")
@@ -84,7 +90,9 @@ def _entries(data: bytes) -> Iterator[tuple[bytes, int, bytes, bool]]:
     if version not in (2, 3, 4):
         raise ValueError(f"index version {version}")
     at, name = 12, b""
-    for _ in range(count):
+    for number in range(count):
+        if not number % 4096:
+            check(deadline)
         start = at
         if at + 62 > len(data):
             raise ValueError("index ends early")
@@ -96,6 +104,8 @@ def _entries(data: bytes) -> Iterator[tuple[bytes, int, bytes, bool]]:
             end = data.index(b"\0", at)
             name = name[: len(name) - strip] + data[at:end]
             at = end + 1
+            if len(name) > MAX_NAME_BYTES:
+                raise ValueError("a name too long")
         else:
             end = at + (flags & 0xFFF) if flags & 0xFFF < 0xFFF else data.index(b"\0", at)
             name = data[at:end]
@@ -128,15 +138,19 @@ def _check_extensions(data: bytes, at: int) -> None:
 
 
 class Excludes(Struct, frozen=True):
-    """Rules that hold in every directory, the strongest first, and how names compare."""
+    """Rules that hold in every directory, the strongest first, and how names compare.
 
-    texts: tuple[bytes, ...] = ()
+    Each text goes with the file it is from, and is None where that is too large.
+    """
+
+    texts: tuple[tuple[str, bytes | None], ...] = ()
     ignore_case: bool = False
 
 
 class Scan(Struct, frozen=True):
     entries: Mapping[Path, Entry]
     skipped: Mapping[str, tuple[Path, ...]]
+    notes: tuple[str, ...] = ()
 
 
 _Stamp = tuple[int, int, int, int]
@@ -172,10 +186,16 @@ class WorkingTree:
         self.root = os.fsencode(root)
         self.file_limit = file_limit
         self._known: dict[bytes, _Known] = {}
+        self._hashed: dict[bytes, _Known] = {}  # by scans that did not come to their end
         self._asked: set[bytes] = set()
         self._names: Tracked | None = None
         self._directories: dict[bytes, _Directory] = {}
         self._last: tuple[dict[bytes, _Known], Scan] = ({}, Scan({}, {}))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of an answer should know of the last scan."""
+        return self._last[1].notes
 
     def scan(
         self,
@@ -183,67 +203,72 @@ class WorkingTree:
         excludes: Excludes,
         absent_blob: Callable[[BlobId], bytes | None],
         store: KeyValues | None,
+        deadline: float | None = None,
     ) -> Scan:
         """Every served file under the root, and what is there but not served, by reason.
 
-        The same object again where nothing changed.
+        The same object again where nothing changed. Raises Late; what was hashed by then is remembered.
         """
-        walk = _Walk(self.root, names, excludes, absent_blob, self._directories if names is self._names else {})
-        walk.run()
-        self._names, self._directories = names, walk.directories
-        self._recall(walk.directories, store)
-        known: dict[bytes, _Known] = {}
-        for directory in walk.directories.values():
-            for path in directory.files:
-                one = self._one(path, walk.skipped)
-                if one is not None:
-                    known[path] = one
+        known = self._directories if names is self._names else {}
+        walk = _Walk(self.root, names, excludes, absent_blob, known)
+        self._recall({b"", *names.directories}, store)
+        found: dict[bytes, _Known] = {}
+        try:
+            for folder, directory in walk.run(deadline):
+                self._recall({folder.prefix.rstrip(b"/")}, store)
+                found |= self._files(folder, directory, walk.skipped, deadline)
+        except Late:
+            self._names, self._directories = names, {**known, **walk.directories}
+            self._hashed |= found
+            raise
+        self._names, self._directories, self._hashed = names, walk.directories, {}
+        notes = tuple(sorted(walk.notes))
         skipped = {
             reason: tuple(Path(path) for path in sorted(paths)) for reason, paths in sorted(walk.skipped.items())
         }
         listed, last = self._last
-        if known != listed or skipped != last.skipped:
-            self._remember(known, store)
-            self._known = known
-            last = Scan({Path(path): known[path].entry for path in sorted(known)}, skipped)
-            self._last = known, last
+        if found != listed or (skipped, notes) != (last.skipped, last.notes):
+            self._remember(found, store)
+            self._known = found
+            last = Scan({Path(path): found[path].entry for path in sorted(found)}, skipped, notes)
+            self._last = found, last
         return last
 
-    def _one(self, path: bytes, skipped: dict[str, list[bytes]]) -> _Known | None:
-        try:
-            status = os.lstat(self.root + b"/" + path)
-        except FileNotFoundError:
-            return None
-        except OSError:
-            skipped.setdefault("unreadable", []).append(path)
-            return None
-        known = self._known.get(path)
-        if known is not None and known.holds(status) and status.st_size <= self.file_limit:
-            return known
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        if status.st_size > self.file_limit:
-            skipped.setdefault("oversize", []).append(path)
-            return None
-        return self._hash(path, skipped)
+    def _files(
+        self, folder: _Folder, directory: _Directory, skipped: dict[str, list[bytes]], deadline: float | None
+    ) -> Iterator[tuple[bytes, _Known]]:
+        for path in directory.files:
+            check(deadline)
+            one = self._one(folder, path, skipped)
+            if one is not None:
+                yield path, one
 
-    def _hash(self, path: bytes, skipped: dict[str, list[bytes]]) -> _Known | None:
-        hashed_at = time.time_ns()  # only ever makes a file be hashed once more; no answer depends on it
+    def _one(self, folder: _Folder, path: bytes, skipped: dict[str, list[bytes]]) -> _Known | None:
         try:
-            data, status = _read(self.root + b"/" + path)
-        except FileNotFoundError:
+            status = folder.stat(path)
+            for known in (self._known.get(path), self._hashed.get(path)):
+                if known is not None and known.holds(status) and status.st_size <= self.file_limit:
+                    return known
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            hashed_at = time.time_ns()  # only ever makes a file be hashed once more; no answer depends on it
+            data, status = folder.read(path, self.file_limit)
+        except (FileNotFoundError, disk.NotAFile):
+            return None
+        except disk.TooLarge:
+            skipped.setdefault("oversize", []).append(path)
             return None
         except OSError:
             skipped.setdefault("unreadable", []).append(path)
             return None
         return _Known(_stamp(status), hashed_at, Entry(git_blob_id(data), _executable(status)))
 
-    def _recall(self, directories: Mapping[bytes, _Directory], store: KeyValues | None) -> None:
+    def _recall(self, directories: Set[bytes], store: KeyValues | None) -> None:
         """Take over what an earlier process knew of directories that this one has not seen."""
-        new = {prefix.rstrip(b"/") for prefix, one in directories.items() if one.files} - self._asked
-        self._asked |= new
+        new = directories - self._asked
         if store is None or not new:
             return
+        self._asked |= new
         keys = {self._key(directory): directory for directory in new}
         for key, value in store.get_many(_TABLE, list(keys)).items():
             with suppress(ValueError):
@@ -303,8 +328,58 @@ class _Directory(Struct, frozen=True):
         return self.stamp == stamp and self.listed_at - stamp[1] > _SETTLED_NS and os.name != "nt"
 
 
+class _Folder:
+    """A directory below the root, for as long as it is looked at: no link led here, whatever happens meanwhile."""
+
+    def __init__(self, root: bytes, prefix: bytes) -> None:
+        """`prefix` is empty or ends in `/`. Raises OSError."""
+        self.prefix = prefix
+        self._path = root + b"/" + prefix
+        self._descriptor = _descend(root, prefix) if os.open in os.supports_dir_fd else None
+
+    def __enter__(self) -> _Folder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def status(self) -> os.stat_result:
+        return os.stat(self._path if self._descriptor is None else self._descriptor)
+
+    def stat(self, path: bytes) -> os.stat_result:
+        """Of a path directly below; of a link itself."""
+        return os.stat(self._name(path), dir_fd=self._descriptor, follow_symlinks=False)
+
+    def read(self, path: bytes, most: int) -> tuple[bytes, os.stat_result]:
+        """As `disk.read`, of a path directly below that is no link."""
+        return disk.read(self._name(path), most, folder=self._descriptor, follow=False)
+
+    def items(self) -> list[tuple[bytes, os.DirEntry[Any]]]:
+        with os.scandir(self._path if self._descriptor is None else self._descriptor) as listing:
+            return [(os.fsencode(item.name), item) for item in listing]
+
+    def _name(self, path: bytes) -> bytes:
+        name = path[len(self.prefix) :]
+        return self._path + name if self._descriptor is None else name
+
+
+_FOLDER = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_DIRECTORY", "O_CLOEXEC", "O_NONBLOCK"))
+
+
+def _descend(root: bytes, prefix: bytes) -> int:
+    descriptor = os.open(root, _FOLDER)
+    for part in prefix.split(b"/")[:-1]:
+        try:
+            inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor
+
+
 class _Walk:
-    """One pass over the directories; collects files to serve and what is left out."""
+    """One pass over the directories; collects files to serve, what is left out, and what there is to say of it."""
 
     def __init__(
         self,
@@ -318,25 +393,39 @@ class _Walk:
         self.names = names
         self.absent_blob = absent_blob
         self.ignore_case = excludes.ignore_case
-        self.general = [(b"", rules) for text in excludes.texts if (rules := self._rules(text)) is not None]
+        self.notes: list[str] = []
+        self.general: _RuleList = []
+        for where, text in excludes.texts:
+            if (rules := self._rules(text, where, self.general)) is not None:
+                self.general.append((b"", rules))
         self.known = known
         self.directories: dict[bytes, _Directory] = {}
         self.skipped: dict[str, list[bytes]] = {}
 
-    def run(self) -> None:
+    def run(self, deadline: float | None) -> Iterator[tuple[_Folder, _Directory]]:
+        """Every directory that is walked, open while it is the caller's turn. Raises Late."""
         pending: list[tuple[bytes, bool, _RuleList]] = [(b"", False, self.general)]
         while pending:
+            check(deadline)
             prefix, ignored, above = pending.pop()
+            if len(prefix) > MAX_NAME_BYTES:
+                self._skip("path_too_long", prefix.rstrip(b"/"))
+                continue
             try:
-                one = self._directory(prefix, ignored, above)
-            except FileNotFoundError:
+                folder = _Folder(self.root, prefix)
+            except OSError as error:
+                self._lost(prefix, error)
                 continue
-            except OSError:
-                self._skip("unreadable", prefix.rstrip(b"/"))
-                continue
-            self.directories[prefix] = one
-            for reason, path in one.skipped:
-                self._skip(reason, path)
+            with folder:
+                try:
+                    one = self._directory(folder, ignored, above, deadline)
+                except OSError as error:
+                    self._lost(prefix, error)
+                    continue
+                self.directories[prefix] = one
+                for reason, path in one.skipped:
+                    self._skip(reason, path)
+                yield folder, one
             for path in one.untracked:
                 if _is_repository(os.path.join(self.root, path, b".git")):
                     self._skip("nested_repository", path)
@@ -344,32 +433,37 @@ class _Walk:
                     pending.append((path + b"/", False, one.rules))
             pending.extend((path + b"/", below, one.rules) for path, below in one.below)
 
-    def _directory(self, prefix: bytes, ignored: bool, above: _RuleList) -> _Directory:
+    def _lost(self, prefix: bytes, error: OSError) -> None:
+        """A directory that went away meanwhile is none any more, as is one that a file or a link took the place of."""
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            self._skip("unreadable", prefix.rstrip(b"/"))
+
+    def _directory(self, folder: _Folder, ignored: bool, above: _RuleList, deadline: float | None) -> _Directory:
         listed_at = time.time_ns()  # only ever makes a directory be listed once more; no answer depends on it
-        status = os.stat(self.root + b"/" + prefix)
+        prefix, status = folder.prefix, folder.status()
         stamp = status.st_mtime_ns, status.st_ctime_ns, status.st_ino
         known = self.known.get(prefix)
         if known is not None and known.holds(stamp):
-            rules = above if ignored else self._with_own(prefix, known.has_rules, above)
+            rules = above if ignored else self._with_own(folder, known.has_rules, above)
             if known.ignored == ignored and known.rules == rules:
                 return known
-        with os.scandir(self.root + b"/" + prefix) as listing:
-            items = list(listing)
-        has_rules = any(item.name == b".gitignore" and item.is_file(follow_symlinks=False) for item in items)
-        rules = above if ignored else self._with_own(prefix, has_rules, above)
+        items = folder.items()
+        has_rules = any(name == b".gitignore" and item.is_file(follow_symlinks=False) for name, item in items)
+        rules = above if ignored else self._with_own(folder, has_rules, above)
         one = _Directory(stamp, listed_at, ignored, rules, has_rules, [], [], [], [])
-        for item in items:
-            self._visit(item, prefix + item.name, one)
+        for name, item in items:
+            check(deadline)
+            self._visit(name, item, prefix + name, one)
         return one
 
-    def _visit(self, item: os.DirEntry[bytes], path: bytes, into: _Directory) -> None:
+    def _visit(self, name: bytes, item: os.DirEntry[Any], path: bytes, into: _Directory) -> None:
         """Take a file in, or a directory that is to be walked."""
-        if item.name == b".git":
+        if name == b".git":
             return
         try:
             if item.is_dir(follow_symlinks=False):
-                self._visit_directory(item, path, into)
-            elif path in self.names.files or not (into.ignored or _ignored(into.rules, path, item.name, False)):
+                self._visit_directory(name, path, into)
+            elif path in self.names.files or not (into.ignored or _ignored(into.rules, path, name, False)):
                 if item.is_symlink():
                     into.skipped.append(("symlink", path))
                 elif item.is_file(follow_symlinks=False):
@@ -379,28 +473,37 @@ class _Walk:
         except OSError:
             into.skipped.append(("unreadable", path))
 
-    def _visit_directory(self, item: os.DirEntry[bytes], path: bytes, into: _Directory) -> None:
+    def _visit_directory(self, name: bytes, path: bytes, into: _Directory) -> None:
         if path in self.names.submodules:
             into.skipped.append(("submodule", path))
             return
-        ignored = into.ignored or _ignored(into.rules, path, item.name, True)
+        ignored = into.ignored or _ignored(into.rules, path, name, True)
         if path in self.names.directories:
             into.below.append((path, ignored))
         elif not ignored:
             into.untracked.append(path)
 
-    def _with_own(self, prefix: bytes, has_rules: bool, above: _RuleList) -> _RuleList:
-        text: bytes | None = None
+    def _with_own(self, folder: _Folder, has_rules: bool, above: _RuleList) -> _RuleList:
+        place = folder.prefix + b".gitignore"
+        text: bytes | None = b""
         if has_rules:
-            with suppress(OSError):
-                text = _read(self.root + b"/" + prefix + b".gitignore")[0]
-        elif (absent := self.names.absent.get(Path(prefix + b".gitignore"))) is not None:
-            text = self.absent_blob(absent)
-        own = None if text is None else self._rules(text)
-        return above if own is None else [(prefix, own), *above]
+            text = _rules_text(lambda: folder.read(place, disk.SMALL)[0])
+        elif (absent := self.names.absent.get(Path(place))) is not None:
+            text = self.absent_blob(absent) or b""
+        own = self._rules(text, place.decode("utf-8", "replace"), above)
+        return above if own is None else [(folder.prefix, own), *above]
 
-    def _rules(self, text: bytes) -> ignores.Rules | None:
-        return ignores.rules(text, self.ignore_case)
+    def _rules(self, text: bytes | None, where: str, above: _RuleList) -> ignores.Rules | None:
+        """The rules in a text. Where they are too many, what git might ignore is not served: nothing untracked."""
+        try:
+            found = None if text is None else ignores.rules(text, self.ignore_case)
+            wild = sum(rules.wild for _, rules in above) + (found.wild if found else 0)
+            if text is None or wild > ignores.MAX_WILD:
+                raise ignores.TooMany
+            return found
+        except ignores.TooMany:
+            self.notes.append(f"more ignore rules than are read in {where}: nothing untracked below it is served")
+            return ignores.rules(b"*")
 
     def _skip(self, reason: str, path: bytes) -> None:
         self.skipped.setdefault(reason, []).append(path)
@@ -413,8 +516,9 @@ def _is_repository(dot_git: bytes) -> bool:
     if os.path.isdir(dot_git):
         return all(os.path.lexists(os.path.join(dot_git, name)) for name in (b"HEAD", b"objects", b"refs"))
     try:
-        return _read(dot_git)[0].startswith(b"gitdir: ")  # wherever to: a worktree whose repository moved stays one
-    except FileNotFoundError:
+        data, _ = disk.read(dot_git)
+        return data.startswith(b"gitdir: ")  # wherever to: a worktree whose repository moved stays one
+    except (FileNotFoundError, disk.NotAFile):
         return False
     except OSError:
         return True
@@ -430,36 +534,25 @@ def _ignored(rules: _RuleList, path: bytes, name: bytes, is_directory: bool) -> 
 
 # --- bytes -----------------------------------------------------------------------------------------------------
 
-_READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+
+def ignore_rules(path: str) -> bytes | None:
+    """The text of a file of ignore rules, empty where there is none to be read; None where it is too large."""
+    return _rules_text(lambda: disk.read(path)[0])
 
 
-def _read(path: bytes, directory: int | None = None) -> tuple[bytes, os.stat_result]:
-    """A regular file's bytes and its state before they were read."""
-    descriptor = os.open(path, _READ, dir_fd=directory)
+def _rules_text(read: Callable[[], bytes]) -> bytes | None:
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise FileNotFoundError(path)
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(), status
-    finally:
-        os.close(descriptor)
+        return read()
+    except disk.TooLarge:
+        return None
+    except OSError:
+        return b""
 
 
-def read_inside(root: str, path: bytes) -> bytes | None:
-    """The bytes of a regular file below a root, no link followed on the way; None where there is none."""
+def read_inside(root: str, path: bytes, most: int) -> bytes | None:
+    """The bytes of a regular file below a root, no link followed on the way; None where there is none so small."""
     try:
-        if os.open not in os.supports_dir_fd:
-            return _read(os.path.join(os.fsencode(root), path))[0]
-        *above, name = path.split(b"/")
-        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            for part in above:
-                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = inner
-            return _read(name, descriptor)[0]
-        finally:
-            os.close(descriptor)
+        with _Folder(os.fsencode(root), path[: path.rfind(b"/") + 1]) as folder:
+            return folder.read(path, most)[0]
     except OSError:
         return None

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from repo_provider import history as history_module
 from repo_provider.changes import Change, renames
 from repo_provider.commits import Messages, explanation
-from repo_provider.history import RUNS, Edit, Event, History, Late, Line, Window, _edit, place
-from repo_provider.model import BlobId, CommitId, Path, Snapshot
+from repo_provider.history import RUNS, Edit, Event, History, Line, Window, _edit, place
+from repo_provider.model import BlobId, CommitId, Late, Path, Snapshot
 from repo_provider.protocol import Instant, format_instant, parse_instant
 from repo_provider.repository import Header, Missing, Objects, Repository
 from tests.faults import fault

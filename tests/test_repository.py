@@ -677,7 +677,7 @@ def test_settled_files_are_not_read_again_by_the_next_process(monkeypatch: pytes
     expected = first.working_tree().entries
     written = store.written
     reads: list[bytes] = []
-    monkeypatch.setattr("repo_provider.worktree._read", lambda path, directory=None: reads.append(path))
+    monkeypatch.setattr("repo_provider.worktree._Folder.read", lambda folder, path, most: reads.append(path))
     second = opened(made)
     second.store = store
     assert expected == second.working_tree().entries
