@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from msgspec.structs import replace
@@ -324,28 +325,80 @@ class Region(NamedTuple):
     definition: Definition | None
 
 
+class _Words:
+    """Where the words of a text begin, sorted by their first letters: a question's words are found by bisection.
+
+    A word begins at a letter or digit behind anything but a letter, and inside an identifier at a hump (`getUser`).
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.lower = data.lower()
+        letters = np.frombuffer(data, np.uint8)
+        low = np.frombuffer(self.lower + bytes(_KEY), np.uint8)
+        small = (low >= ord("a")) & (low <= ord("z"))
+        capital = letters != low[:-_KEY]
+        word = small[:-_KEY] | (letters >= 0x80) | ((letters >= ord("0")) & (letters <= ord("9")))
+        word[1:] &= ~small[: -_KEY - 1] | (capital[1:] & (~capital[:-1] | ~np.append(capital[2:], False)))
+        begins = np.flatnonzero(word)
+        keys = np.lib.stride_tricks.sliding_window_view(low, _KEY)[begins].view(">u8").ravel().astype(np.uint64)
+        order = np.argsort(keys)
+        self._keys = keys[order]
+        self._at = begins[order].astype(np.int32)
+
+    def beginnings(self, wanted: _Wanted) -> list[NDArray[np.int32]]:
+        """For each of the wanted words the offsets where a word begins with its letters, in no order."""
+        lows, highs = np.searchsorted(self._keys, wanted.lows), np.searchsorted(self._keys, wanted.highs, "right")
+        found = [self._at[low:high] for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
+        for i, word in wanted.long:
+            found[i] = found[i][[self.lower.startswith(word, at) for at in found[i].tolist()]]
+        return found
+
+
+_KEY = 8
+"""Letters of a word that it is sorted by; longer words are compared on."""
+
+_KNOWN: WeakKeyDictionary[Text, _Words] = WeakKeyDictionary()
+"""As long as a text is kept, so are its words."""
+
+
+def _words_in(text: Text) -> _Words:
+    known = _KNOWN.get(text)
+    if known is None:
+        known = _KNOWN[text] = _Words(text.data)
+    return known
+
+
+class _Wanted:
+    """The words of a question to look for, with their shares of its information, in sorted order."""
+
+    def __init__(self, shares: Mapping[str, float]) -> None:
+        words = [word.encode() for word in shares]
+        self.stems = shares
+        self.shares: Floats = np.array(list(shares.values()))
+        self.lows = np.array([int.from_bytes(word[:_KEY].ljust(_KEY, b"\0"), "big") for word in words], np.uint64)
+        self.highs = np.array([int.from_bytes(word[:_KEY].ljust(_KEY, b"\xff"), "big") for word in words], np.uint64)
+        self.long = [(i, word) for i, word in enumerate(words) if len(word) > _KEY]
+
+
 class _File:
     """Where one file has the question's words, and what of that its outline explains."""
 
     def __init__(
-        self, plan: Plan, path: Path, text: Text, outline: Outline | None, words: Mapping[str, float], *, prose: bool
+        self, plan: Plan, path: Path, text: Text, outline: Outline | None, wanted: _Wanted, *, prose: bool
     ) -> None:
-        self.path, self.text, self.outline, self._plan, self._words = path, text, outline, plan, words
+        self.path, self.text, self.outline, self._plan, self._wanted = path, text, outline, plan, wanted
         self._prose = prose
         self._kinds = frozenset(REGIONS).intersection(plan.kinds) or frozenset(REGIONS)
-        self._lower = text.data.lower()
         self.cell = max(CELL, -(-len(text.data) // MOST_CELLS))
         cells = len(text.data) // self.cell + 1
-        present = np.zeros((len(words), cells + 1))
-        self._first: list[int] = []
-        for i, term in enumerate(words):
-            found = _cells_with(text.data, self._lower, term.encode(), self.cell)
-            present[i, [at // self.cell for at in found]] = 1.0
-            self._first.append(found[0] if found else len(text.data))
-        shares = np.array(list(words.values()))
+        present = np.zeros((len(wanted.stems), cells + 1))
+        self._found = _words_in(text).beginnings(wanted) if wanted.stems else []
+        for i, found in enumerate(self._found):
+            present[i, found // self.cell] = 1.0
         pairs = present[:, :-1] + present[:, 1:]
-        self.blocks: Floats = shares @ (2 * pairs / (pairs + 1))
-        self._block_shares: Floats = shares @ (pairs > 0)
+        self.blocks: Floats = wanted.shares @ (2 * pairs / (pairs + 1))
+        self._block_shares: Floats = wanted.shares @ (pairs > 0)
+        self._name_values = self._valued_names()
         self.named = self._named_definitions()
 
     def parts(self) -> dict[str, float]:
@@ -354,18 +407,22 @@ class _File:
             "block": float(best[0]),
             "block_share": float(self._block_shares.max()),
             "coherence": float(best[:8:2].sum()),
-            "head": sum(share for share, at in zip(self._words.values(), self._first, strict=True) if at < HEAD),
-            "phrase": float(sum(phrase in self._lower for phrase in self._plan.phrases)),
+            "head": sum(
+                share
+                for share, found in zip(self._wanted.stems.values(), self._found, strict=False)
+                if len(found) and found.min() < HEAD
+            ),
+            "phrase": float(sum(phrase in _words_in(self.text).lower for phrase in self._plan.phrases)),
             "exact": max((value for value, _ in self.named), default=0.0),
         }
         if self.outline is not None:
-            parts["definition"] = math.log1p(sum(self._name_values().values()))
+            parts["definition"] = math.log1p(sum(self._name_values.values()))
         return {name: value for name, value in parts.items() if value}
 
-    def _name_values(self) -> dict[int, float]:
+    def _valued_names(self) -> dict[int, float]:
         """For each definition whose name says some of the question: how much of it, times how much of the name."""
         values: dict[int, float] = {}
-        words, known = self._words, _stems
+        words, known = self._wanted.stems, _stems
         for index, definition in enumerate(self.outline.definitions if self.outline is not None else ()):
             stems = known(definition.name)
             if not stems.isdisjoint(words):
@@ -408,7 +465,7 @@ class _File:
         yield from self._anchored()
         for _, index in self.named[:2]:
             yield definitions[index].span, definitions[index]
-        values = self._name_values()
+        values = self._name_values
         telling = max(sorted(values), key=lambda index: values[index], default=None)
         if telling is not None and values[telling] >= TELLING:
             yield definitions[telling].span, definitions[telling]
@@ -462,18 +519,20 @@ class _File:
     def _densest(self, cell: int) -> Span:
         """The whole lines of a block that hold the question's words, and enough lines around them to be understood."""
         start, end = cell * self.cell, min((cell + 2) * self.cell, len(self.text.data))
-        places = [
-            at
-            for term in self._words
-            for at in _cells_with(self.text.data[start:end], self._lower[start:end], term.encode(), 1)
-        ]
+        places = self._everywhere
+        places = places[np.searchsorted(places, start) : np.searchsorted(places, end)].tolist()
         if places and self.cell == CELL:
-            start, end = start + min(places), start + max(places) + 1
+            start, end = places[0], places[-1] + 1
         elif places:  # a large file's block is itself cut to where the words crowd
-            middle = start + sorted(places)[len(places) // 2]
+            middle = places[len(places) // 2]
             start, end = max(start, middle - CELL), min(end, middle + CELL)
         lack = max(0, CELL - (end - start))
         return _whole_lines(self.text.data, max(0, start - lack // 2), min(end + lack - lack // 2, len(self.text.data)))
+
+    @cached_property
+    def _everywhere(self) -> NDArray[np.int32]:
+        """Sorted offsets of all the question's words."""
+        return np.sort(np.concatenate(self._found)) if self._found else np.zeros(0, np.int32)
 
     def _around(self, block: Span, core: Span | None = None) -> tuple[Span, Definition | None]:
         """The smallest definition that holds the middle of a block or of its core, if it is small; else the block.
@@ -516,28 +575,6 @@ def _exactness(name: Name, definition: Definition) -> float:
     return name.weight * value
 
 
-def _cells_with(data: bytes, lower: bytes, term: bytes, cell: int) -> list[int]:
-    """Offsets where a word begins with these letters, also inside an identifier (`getUser`): one in each cell."""
-    found: list[int] = []
-    find = lower.find
-    at = find(term)
-    while at >= 0:
-        if at == 0 or lower[at - 1] not in _LETTERS or (data[at] != lower[at] and _starts_hump(data, lower, at)):
-            found.append(at)
-            at = find(term, max((at // cell + 1) * cell, at + 1))
-        else:
-            at = find(term, at + 1)
-    return found
-
-
-def _starts_hump(data: bytes, lower: bytes, at: int) -> bool:
-    """The capital at `at` follows a small letter or is followed by one."""
-    return data[at - 1] == lower[at - 1] or data[at + 1 : at + 2] == lower[at + 1 : at + 2]
-
-
-_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz")
-
-
 def _whole_lines(data: bytes, start: int, end: int) -> Span:
     last = data.find(b"\n", max(start, end - 1))
     return Span(data.rfind(b"\n", 0, start) + 1, last + 1 if last >= 0 else len(data))
@@ -578,13 +615,13 @@ def rank(
     `prose` is a `doc`, everything else code. The best region of a file that the
     host has at hand comes first, whatever its score would have been (G4).
     """
-    words = _wordlist(plan, information)
+    words, nothing = _Wanted(_wordlist(plan, information)), _Wanted({})
     looked: list[tuple[float, Path, Mapping[str, float], _File]] = []
     for place, candidate in enumerate(shortlist):
         text = texts.get(candidate.path)
         if text is None or not text.data:
             continue
-        wanted = words if place < LOOKED_INTO else {}
+        wanted = words if place < LOOKED_INTO else nothing
         file = _File(plan, candidate.path, text, outlines.get(candidate.path), wanted, prose=prose(candidate.path))
         parts = {**candidate.parts, **file.parts()}
         looked.append((calibrated(total(parts)), candidate.path, parts, file))
