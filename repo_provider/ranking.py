@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -380,6 +380,46 @@ class _Wanted:
         self.long = [(i, word) for i, word in enumerate(words) if len(word) > _KEY]
 
 
+class _Names:
+    """The definitions of an outline, found by the words of their names, by their whole names and by their places."""
+
+    def __init__(self, definitions: Sequence[Definition]) -> None:
+        self.definitions = definitions
+        self.called: dict[str, list[int]] = {}
+        self._saying: dict[str, list[int]] = {}
+        for index, definition in enumerate(definitions):
+            self.called.setdefault(_plain(definition.name), []).append(index)
+            for word in _stems(definition.name):
+                self._saying.setdefault(word, []).append(index)
+        self._starts = np.array([one.span.start for one in definitions], np.int64)
+        self._ends = np.array([one.span.end for one in definitions], np.int64)
+
+    def saying(self, stems: Iterable[str]) -> list[int]:
+        """Indices of the definitions whose names have one of these words, in order."""
+        return sorted({index for stem in stems for index in self._saying.get(stem, ())})
+
+    def smallest(self, at: int) -> Definition | None:
+        """The smallest definition around an offset."""
+        holding = np.flatnonzero((self._starts <= at) & (at < self._ends))
+        if not len(holding):
+            return None
+        starts, ends = self._starts[holding], self._ends[holding]
+        return self.definitions[int(holding[np.lexsort((starts, ends - starts))[0]])]
+
+
+_NO_NAMES = _Names(())
+_KNOWN_NAMES: WeakKeyDictionary[Text, tuple[Outline, _Names]] = WeakKeyDictionary()
+
+
+def _names_in(text: Text, outline: Outline | None) -> _Names:
+    if outline is None:
+        return _NO_NAMES
+    known = _KNOWN_NAMES.get(text)
+    if known is None or known[0] is not outline:
+        known = _KNOWN_NAMES[text] = outline, _Names(outline.definitions)
+    return known[1]
+
+
 class _File:
     """Where one file has the question's words, and what of that its outline explains."""
 
@@ -398,6 +438,7 @@ class _File:
         pairs = present[:, :-1] + present[:, 1:]
         self.blocks: Floats = wanted.shares @ (2 * pairs / (pairs + 1))
         self._block_shares: Floats = wanted.shares @ (pairs > 0)
+        self._names = _names_in(text, outline)
         self._name_values = self._valued_names()
         self.named = self._named_definitions()
 
@@ -422,27 +463,19 @@ class _File:
     def _valued_names(self) -> dict[int, float]:
         """For each definition whose name says some of the question: how much of it, times how much of the name."""
         values: dict[int, float] = {}
-        words, known = self._wanted.stems, _stems
-        for index, definition in enumerate(self.outline.definitions if self.outline is not None else ()):
-            stems = known(definition.name)
-            if not stems.isdisjoint(words):
-                hit = sum(words[stem] for stem in sorted(stems) if stem in words)
-                values[index] = hit * hit / (hit + 0.3 * sum(stem not in words for stem in stems))
+        for index in self._names.saying(self._wanted.stems):
+            stems = _stems(self._names.definitions[index].name)
+            hit = sum(self._wanted.stems[stem] for stem in sorted(stems) if stem in self._wanted.stems)
+            values[index] = hit * hit / (hit + 0.3 * sum(stem not in self._wanted.stems for stem in stems))
         return values
 
     def _named_definitions(self) -> list[tuple[float, int]]:
         """Definitions the question asks for by name: how exactly, and their index; best first."""
-        if self.outline is None or not self._plan.names:
-            return []
-        asked: dict[str, list[Name]] = {}
+        found: dict[int, float] = {}
         for name in self._plan.names:
-            asked.setdefault(_plain(name.parts[-1]), []).append(name)
-        found = [
-            (max(_exactness(name, definition) for name in asked[_plain(definition.name)]), index)
-            for index, definition in enumerate(self.outline.definitions)
-            if _plain(definition.name) in asked
-        ]
-        return sorted(found, key=lambda item: (-item[0], item[1]))
+            for index in self._names.called.get(_plain(name.parts[-1]), ()):
+                found[index] = max(_exactness(name, self._names.definitions[index]), found.get(index, 0.0))
+        return sorted(((value, index) for index, value in found.items()), key=lambda item: (-item[0], item[1]))
 
     # --- regions
 
@@ -461,7 +494,7 @@ class _File:
 
     def _places(self) -> Iterator[tuple[Span, Definition | None]]:
         """Where to look, best first."""
-        definitions = self.outline.definitions if self.outline is not None else ()
+        definitions = self._names.definitions
         yield from self._anchored()
         for _, index in self.named[:2]:
             yield definitions[index].span, definitions[index]
@@ -479,7 +512,7 @@ class _File:
 
     def _anchored(self) -> Iterator[tuple[Span, Definition | None]]:
         """The definition or the lines that the host points at."""
-        definitions = self.outline.definitions if self.outline is not None else ()
+        definitions = self._names.definitions
         for anchor in self._plan.anchors:
             if anchor.path != self.path:
                 continue
@@ -502,7 +535,7 @@ class _File:
                 span, definition = self._first_lines(definition), None
             return Region("doc", span, definition) if "doc" in kinds else None
         if definition is None and "snippet" not in kinds:
-            definition = self._smallest((span.start + span.end) // 2)
+            definition = self._names.smallest((span.start + span.end) // 2)
         if "snippet" in kinds and (definition is None or _is_small(definition)):
             return Region("snippet", span, definition)
         if definition is not None and "symbol" in kinds:
@@ -540,16 +573,10 @@ class _File:
         One that is much smaller than the block (a field, an alias) says too little by itself.
         """
         start, end = (block.start, block.end) if core is None else (core.start, core.end)
-        smallest = self._smallest((start + end) // 2)
+        smallest = self._names.smallest((start + end) // 2)
         if smallest is None or not _is_small(smallest) or (core is None and _length(smallest) < (end - start) // 2):
             return block, None
         return smallest.span, smallest
-
-    def _smallest(self, at: int) -> Definition | None:
-        """The smallest definition around an offset."""
-        definitions = self.outline.definitions if self.outline is not None else ()
-        holding = [d for d in definitions if d.span.start <= at < d.span.end]
-        return min(holding, key=lambda d: (d.span.end - d.span.start, d.span.start), default=None)
 
 
 TELLING = 0.5
