@@ -103,9 +103,10 @@ def candidates(
             said[root(term)] = max(value, said.get(root(term), 0.0))
     whole = frozenset(term[1:] for term in matches.terms if term[0] == "=")
     found = []
-    for row in rows:
-        parts = {name: float(values[row]) for name, values in fields.items() if values[row]}
-        parts |= {"central": math.log1p(float(matches.centrality[row]))}
+    columns = zip(*(values[rows].tolist() for values in fields.values()), strict=True)
+    for row, column in zip(rows, columns, strict=True):
+        parts = {name: value for name, value in zip(fields, column, strict=True) if value}
+        parts["central"] = math.log1p(float(matches.centrality[row]))
         parts |= {name: rows_of[row] for name, rows_of in given.items() if row in rows_of}
         parts |= _path_parts(matches.paths[row], said, whole)
         parts |= _trait_parts(traits(matches.paths[row]) - plan.wanted)
@@ -116,7 +117,7 @@ def candidates(
 
 def total(parts: Mapping[str, float]) -> float:
     """The score of these parts, rounded so that no order of adding shows."""
-    return round(sum(WEIGHTS.get(name, 0.0) * parts[name] for name in sorted(parts)), 9)
+    return round(sum([WEIGHTS.get(name, 0.0) * value for name, value in parts.items()]), 9)
 
 
 def worth(parts: Mapping[str, float]) -> dict[str, float]:
@@ -345,13 +346,13 @@ class _Words:
         self._keys = keys[order]
         self._at = begins[order].astype(np.int32)
 
-    def beginnings(self, wanted: _Wanted) -> list[NDArray[np.int32]]:
-        """For each of the wanted words the offsets where a word begins with its letters, in no order."""
+    def beginnings(self, wanted: _Wanted) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Offsets where a word begins with the letters of a wanted one, and which; in order of the wanted."""
         lows, highs = np.searchsorted(self._keys, wanted.lows), np.searchsorted(self._keys, wanted.highs, "right")
         found = [self._at[low:high] for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
         for i, word in wanted.long:
             found[i] = found[i][[self.lower.startswith(word, at) for at in found[i].tolist()]]
-        return found
+        return np.concatenate(found), wanted.numbers.repeat([len(at) for at in found])
 
 
 _KEY = 8
@@ -377,6 +378,7 @@ class _Wanted:
         self.shares: Floats = np.array(list(shares.values()))
         self.lows = np.array([int.from_bytes(word[:_KEY].ljust(_KEY, b"\0"), "big") for word in words], np.uint64)
         self.highs = np.array([int.from_bytes(word[:_KEY].ljust(_KEY, b"\xff"), "big") for word in words], np.uint64)
+        self.numbers = np.arange(len(words), dtype=np.int32)
         self.long = [(i, word) for i, word in enumerate(words) if len(word) > _KEY]
 
 
@@ -420,6 +422,9 @@ def _names_in(text: Text, outline: Outline | None) -> _Names:
     return known[1]
 
 
+_NOWHERE = np.zeros(0, np.int32)
+
+
 class _File:
     """Where one file has the question's words, and what of that its outline explains."""
 
@@ -430,17 +435,19 @@ class _File:
         self._prose = prose
         self._kinds = frozenset(REGIONS).intersection(plan.kinds) or frozenset(REGIONS)
         self.cell = max(CELL, -(-len(text.data) // MOST_CELLS))
-        cells = len(text.data) // self.cell + 1
-        present = np.zeros((len(wanted.stems), cells + 1))
-        self._found = _words_in(text).beginnings(wanted) if wanted.stems else []
-        for i, found in enumerate(self._found):
-            present[i, found // self.cell] = 1.0
-        pairs = present[:, :-1] + present[:, 1:]
-        self.blocks: Floats = wanted.shares @ (2 * pairs / (pairs + 1))
-        self._block_shares: Floats = wanted.shares @ (pairs > 0)
+        self._at, self._which = _words_in(text).beginnings(wanted) if wanted.stems else (_NOWHERE, _NOWHERE)
+        self.blocks, self._block_shares = self._scored_blocks()
         self._names = _names_in(text, outline)
         self._name_values = self._valued_names()
         self.named = self._named_definitions()
+
+    def _scored_blocks(self) -> tuple[Floats, Floats]:
+        """For each block of two cells what the words in it are worth, those in both cells more, and their shares."""
+        present = np.zeros((len(self._wanted.stems), len(self.text.data) // self.cell + 2))
+        present[self._which, self._at // self.cell] = 1.0
+        pairs = present[:, :-1] + present[:, 1:]
+        shares = self._wanted.shares
+        return shares @ (2 * pairs / (pairs + 1)), shares @ (pairs > 0)
 
     def parts(self) -> dict[str, float]:
         best = np.sort(self.blocks)[::-1]
@@ -448,11 +455,7 @@ class _File:
             "block": float(best[0]),
             "block_share": float(self._block_shares.max()),
             "coherence": float(best[:8:2].sum()),
-            "head": sum(
-                share
-                for share, found in zip(self._wanted.stems.values(), self._found, strict=False)
-                if len(found) and found.min() < HEAD
-            ),
+            "head": sum(self._wanted.shares[sorted(set(self._which[self._at < HEAD].tolist()))].tolist()),
             "phrase": float(sum(phrase in _words_in(self.text).lower for phrase in self._plan.phrases)),
             "exact": max((value for value, _ in self.named), default=0.0),
         }
@@ -552,7 +555,7 @@ class _File:
     def _densest(self, cell: int) -> Span:
         """The whole lines of a block that hold the question's words, and enough lines around them to be understood."""
         start, end = cell * self.cell, min((cell + 2) * self.cell, len(self.text.data))
-        places = self._everywhere
+        places = self._places_of_words
         places = places[np.searchsorted(places, start) : np.searchsorted(places, end)].tolist()
         if places and self.cell == CELL:
             start, end = places[0], places[-1] + 1
@@ -563,9 +566,9 @@ class _File:
         return _whole_lines(self.text.data, max(0, start - lack // 2), min(end + lack - lack // 2, len(self.text.data)))
 
     @cached_property
-    def _everywhere(self) -> NDArray[np.int32]:
-        """Sorted offsets of all the question's words."""
-        return np.sort(np.concatenate(self._found)) if self._found else np.zeros(0, np.int32)
+    def _places_of_words(self) -> NDArray[np.int32]:
+        """Offsets of all the question's words, in order of the text."""
+        return np.sort(self._at)
 
     def _around(self, block: Span, core: Span | None = None) -> tuple[Span, Definition | None]:
         """The smallest definition that holds the middle of a block or of its core, if it is small; else the block.
@@ -624,6 +627,8 @@ SEVERAL = 3
 SEVERAL_HEADS = 8
 """The same where only heads of definitions, or sections, are asked for."""
 LEADING = 12
+SHOWN = 40
+"""Files that regions are looked for in, or twice as many as frames are asked for: the others could not get in."""
 
 
 def rank(
@@ -656,7 +661,7 @@ def rank(
     several = SEVERAL if plan.mixed or "snippet" in plan.kinds else SEVERAL_HEADS
     hits = [
         _hit(path, file, region, round(score * 0.5**nth, 6), parts)
-        for place, (score, path, parts, file) in enumerate(looked[:limit])
+        for place, (score, path, parts, file) in enumerate(looked[: max(SHOWN, 2 * plan.max_frames)])
         for nth, region in enumerate(file.regions(several if place < LEADING else 1))
     ]
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span))
