@@ -41,7 +41,7 @@ STRIKES = 4
 """Requests for which a file may cost a worker its life before it is passed over."""
 AT_ONCE = 64
 """Files parsed at a time in the background."""
-TEXT_CACHE_BYTES = 48 << 20
+TEXT_CACHE_BYTES = 72 << 20
 OUTLINE_CACHE_BYTES = 32 << 20
 
 Touches = Sequence[tuple[CommitId, Sequence[Path]]]
@@ -125,7 +125,7 @@ class Corpus:
             if data is None:
                 return None
             text = Text(data)
-            self._texts.put(entry.blob, text, 2 * len(data) + 200)
+            self._texts.put(entry.blob, text, 4 * len(data) + 200)  # with its lines and words
         return text
 
     def texts(self, snapshot: Snapshot, paths: Iterable[Path]) -> dict[Path, Text]:

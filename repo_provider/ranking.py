@@ -69,6 +69,8 @@ _NOBODY: Mapping[Path, float] = {}
 SATURATION = 1.2  # BM25's k1
 LENGTH = {"path": 0.5, "messages": 0.3}  # BM25's b, 0.75 elsewhere
 SHORTLIST = 100
+"""Files that are looked into: at least so many, and twice as many as frames are asked for, up to MOST_LISTED."""
+MOST_LISTED = 300
 PREVIEW = 400  # rows whose names and traits are looked at before the shortlist is cut
 
 
@@ -79,7 +81,6 @@ def candidates(
     *,
     accepts: Callable[[Path], bool] | None = None,
     neighbours: Mapping[Path, float] = _NOBODY,
-    limit: int = SHORTLIST,
 ) -> list[Candidate]:
     """The files level one puts forward: those the host has at hand, then the others, each best first.
 
@@ -112,7 +113,7 @@ def candidates(
         parts |= _trait_parts(traits(matches.paths[row]) - plan.wanted)
         found.append(Candidate(matches.paths[row], total(parts), parts))
     found.sort(key=lambda candidate: ("anchor" not in candidate.parts, -candidate.score, candidate.path))
-    return found[:limit]
+    return found[: min(max(SHORTLIST, 2 * plan.max_frames), MOST_LISTED)]
 
 
 def total(parts: Mapping[str, float]) -> float:
@@ -308,8 +309,6 @@ CELL = 512
 """Bytes of half a block. Blocks are counted in bytes, so that no line table is needed to find the best one."""
 MOST_CELLS = 160  # of one file; beyond it cells grow
 MOST_WORDS = 32  # of the question that are looked for in texts
-LOOKED_INTO = 60
-"""Files of the shortlist whose text is looked into; those behind keep what level one says."""
 HEAD = 1_500
 """Bytes at the start of a file that tell what it is for."""
 
@@ -333,9 +332,9 @@ class _Words:
     """
 
     def __init__(self, data: bytes) -> None:
-        self.lower = data.lower()
+        self._data = data
         letters = np.frombuffer(data, np.uint8)
-        low = np.frombuffer(self.lower + bytes(_KEY), np.uint8)
+        low = np.frombuffer(data.lower() + bytes(_KEY), np.uint8)
         small = (low >= ord("a")) & (low <= ord("z"))
         capital = letters != low[:-_KEY]
         word = small[:-_KEY] | (letters >= 0x80) | ((letters >= ord("0")) & (letters <= ord("9")))
@@ -351,7 +350,7 @@ class _Words:
         lows, highs = np.searchsorted(self._keys, wanted.lows), np.searchsorted(self._keys, wanted.highs, "right")
         found = [self._at[low:high] for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
         for i, word in wanted.long:
-            found[i] = found[i][[self.lower.startswith(word, at) for at in found[i].tolist()]]
+            found[i] = found[i][[self._data[at : at + len(word)].lower() == word for at in found[i].tolist()]]
         return np.concatenate(found), wanted.numbers.repeat([len(at) for at in found])
 
 
@@ -455,13 +454,26 @@ class _File:
             "block": float(best[0]),
             "block_share": float(self._block_shares.max()),
             "coherence": float(best[:8:2].sum()),
-            "head": sum(self._wanted.shares[sorted(set(self._which[self._at < HEAD].tolist()))].tolist()),
-            "phrase": float(sum(phrase in _words_in(self.text).lower for phrase in self._plan.phrases)),
+            "head": self._head(),
+            "phrase": self._phrases(),
             "exact": max((value for value, _ in self.named), default=0.0),
         }
         if self.outline is not None:
             parts["definition"] = math.log1p(sum(self._name_values.values()))
         return {name: value for name, value in parts.items() if value}
+
+    def _head(self) -> float:
+        """How much of the question the start of the file says; a short file is about one thing, and counts as said."""
+        if len(self.text.data) < HEAD:
+            return 1.0
+        return float(self._wanted.shares[sorted(set(self._which[self._at < HEAD].tolist()))].sum())
+
+    def _phrases(self) -> float:
+        """How many of the question's literal pieces stand in the file."""
+        if not self._plan.phrases:
+            return 0.0
+        lower = self.text.data.lower()
+        return float(sum(phrase in lower for phrase in self._plan.phrases))
 
     def _valued_names(self) -> dict[int, float]:
         """For each definition whose name says some of the question: how much of it, times how much of the name."""
@@ -628,7 +640,7 @@ SEVERAL_HEADS = 8
 """The same where only heads of definitions, or sections, are asked for."""
 LEADING = 12
 SHOWN = 40
-"""Files that regions are looked for in, or twice as many as frames are asked for: the others could not get in."""
+"""Files that regions are looked for in beside those at hand, or twice as many as frames are asked for."""
 
 
 def rank(
@@ -647,21 +659,22 @@ def rank(
     `prose` is a `doc`, everything else code. The best region of a file that the
     host has at hand comes first, whatever its score would have been (G4).
     """
-    words, nothing = _Wanted(_wordlist(plan, information)), _Wanted({})
+    wanted = _Wanted(_wordlist(plan, information))
     looked: list[tuple[float, Path, Mapping[str, float], _File]] = []
-    for place, candidate in enumerate(shortlist):
+    for candidate in shortlist:
         text = texts.get(candidate.path)
         if text is None or not text.data:
             continue
-        wanted = words if place < LOOKED_INTO else nothing
         file = _File(plan, candidate.path, text, outlines.get(candidate.path), wanted, prose=prose(candidate.path))
         parts = {**candidate.parts, **file.parts()}
         looked.append((calibrated(total(parts)), candidate.path, parts, file))
     looked.sort(key=lambda item: (-item[0], item[1]))
+    most = max(SHOWN, 2 * plan.max_frames)
+    shown = [one for place, one in enumerate(looked) if place < most or one[2].get("anchor")]
     several = SEVERAL if plan.mixed or "snippet" in plan.kinds else SEVERAL_HEADS
     hits = [
         _hit(path, file, region, round(score * 0.5**nth, 6), parts)
-        for place, (score, path, parts, file) in enumerate(looked[: max(SHOWN, 2 * plan.max_frames)])
+        for place, (score, path, parts, file) in enumerate(shown)
         for nth, region in enumerate(file.regions(several if place < LEADING else 1))
     ]
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span))

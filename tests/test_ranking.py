@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from repo_provider.globs import PathFilter
 from repo_provider.protocol import ContextFrame, ContextQuery
 from repo_provider.provider import Provider
-from repo_provider.ranking import SHORTLIST
+from repo_provider.ranking import SHORTLIST, _Wanted, _Words
 from repo_provider.settings import Settings
 from tests.repos import Files, make_repo
 
@@ -45,3 +47,30 @@ def test_a_file_at_hand_is_shown_first_even_where_nothing_of_the_question_stands
 
 def test_an_anchor_with_lines_shows_what_stands_there(provider: Provider) -> None:
     assert "def other" in ask(provider, "b/other.py#L2")[0].content
+
+
+LETTERS = b"aAbBcC1_ \n\xc3\xa9"
+
+
+def begins(data: bytes, at: int) -> bool:
+    """A word begins behind anything but a letter, and at a hump: a capital behind a small letter or before one."""
+    if at == 0 or not data[at - 1 : at].isalpha():
+        return True
+    return data[at : at + 1].isupper() and not (data[at - 1 : at].isupper() and data[at + 1 : at + 2].isupper())
+
+
+@given(
+    st.lists(st.sampled_from(LETTERS), max_size=60).map(bytes),
+    st.sets(st.text("abc1\u00e9", min_size=1, max_size=11), min_size=1, max_size=4),
+)
+def test_words_are_found_where_they_begin(data: bytes, words: set[str]) -> None:
+    places, which = _Words(data).beginnings(_Wanted(dict.fromkeys(sorted(words), 1.0)))
+    found = sorted(zip(which.tolist(), places.tolist(), strict=True))
+    sought = [(number, word.encode()) for number, word in enumerate(sorted(words))]
+    lower = data.lower()
+    assert found == [
+        (number, at)
+        for number, word in sought
+        for at in range(len(data))
+        if lower.startswith(word, at) and begins(data, at)
+    ]

@@ -111,6 +111,10 @@ class Host:
     def pss(self) -> int:
         return tree_pss(self._process.pid)
 
+    def files(self) -> int:
+        """Files the server has open."""
+        return len(os.listdir(f"/proc/{self._process.pid}/fd"))
+
     def settle(self, seconds: float = 120.0) -> None:
         """Wait until work in the background has ended: until the processes use no more processor time."""
         ends, before, quiet = time.monotonic() + seconds, self.cpu(), 0
