@@ -14,7 +14,7 @@ from typing import TypeAlias, cast
 from msgspec import Struct
 
 from repo_provider.model import BlobId, Path, check
-from repo_provider.repository import GITLINK, LINK, MAX_PATH_BYTES, TREE, Missing, Objects, names_a_file, usual_mode
+from repo_provider.repository import GITLINK, LINK, MAX_PATH_BYTES, NO_NAMES, TREE, Missing, Objects, usual_mode
 from repo_provider.worktree import git_blob_id
 
 
@@ -75,13 +75,14 @@ class Differ:
             was, now = self._entries(old), self._entries(new)
             gone, come = _by_name(was - now), _by_name(now - was)
             looked_at = gone.keys() | come.keys()
-            if names is not None:
-                looked_at &= names.keys()
             count += len(looked_at)
-            check(self.deadline)
             if count > MAX_CHANGES or len(prefix) > MAX_PATH_BYTES:
                 raise Missing(old or new or b"")
-            for name in looked_at:
+            if not count % 16:
+                check(self.deadline)
+            for name in looked_at - NO_NAMES if names is None else looked_at & names.keys():
+                if b"/" in name:
+                    continue
                 old_mode, old_id = gone.get(name, _NOTHING)
                 new_mode, new_id = come.get(name, _NOTHING)
                 old_tree, new_tree = old_id if old_mode == TREE else None, new_id if new_mode == TREE else None
@@ -111,8 +112,7 @@ def _by_name(entries: Iterable[bytes]) -> dict[bytes, tuple[bytes, bytes]]:
     found: dict[bytes, tuple[bytes, bytes]] = {}
     for entry in sorted(entries):  # of two of one name always the same one
         mode, _, rest = entry.partition(b" ")
-        if names_a_file(rest[:-21]):
-            found[rest[:-21]] = usual_mode(mode), rest[-20:]
+        found[rest[:-21]] = usual_mode(mode), rest[-20:]
     return found
 
 

@@ -123,7 +123,11 @@ class Objects:
     ) -> None:
         self.repository = repository
         self.stamp = stamp
-        self._places = places
+        self._folders: dict[str, list[str]] = {}  # of loose objects, by the first digits of their ids
+        for place in places:
+            with suppress(OSError):
+                for name in os.listdir(place):
+                    self._folders.setdefault(name, []).append(f"{place}/{name}")
         self._odb = repository.odb
         self._explain = explain
         self.lacked = False
@@ -140,35 +144,39 @@ class Objects:
 
     def _read(self, name: bytes, kind: ObjectType) -> bytes:
         """The raw bytes of an object. Raises Missing, or Unavailable where a missing alternate explains it."""
-        found, size = self._header(name)
-        if found != kind or size > MAX_OBJECT_BYTES:
-            self.lacked = True
-            raise Missing(name)
+        oid = pygit2.Oid(raw=name)
         try:
-            data = self._odb.read(pygit2.Oid(raw=name))[1]
-        except _FAILURES:
-            data = b""
-        if _checksum(kind, data) != name:
-            self.lacked = True
-            raise self._explain(name)
-        return data
-
-    def _header(self, name: bytes) -> tuple[ObjectType, int]:
-        """What an object is and its size as it will be read. Raises as `_read`."""
-        try:
-            self._look(name.hex())
-            kind, size = self._odb.read_header(pygit2.Oid(raw=name))
+            # of a packed one it is half as dear to find out its size as to read it: only blobs are worth that
+            unsure = self._loose(name) or kind == ObjectType.BLOB
+            if unsure and self._odb.read_header(oid)[1] > MAX_OBJECT_BYTES:
+                raise OSError("larger than is read")
+            found, data = self._odb.read(oid)
         except _FAILURES:
             self.lacked = True
             raise self._explain(name) from None
-        return ObjectType(kind), int(size)
+        if found != kind or _checksum(kind, data) != name:
+            self.lacked = True
+            raise Missing(name)
+        return data
 
-    def _look(self, digits: str) -> None:
-        """libgit2 waits for a pipe in a loose object's place, and takes in a file of any size."""
-        for place in self._places:
-            path = f"{place}/{digits[:2]}/{digits[2:]}"
+    def _header(self, name: bytes) -> tuple[int, int]:
+        """What an object is and its size as it will be read. Raises as `_read`."""
+        try:
+            self._loose(name)
+            return self._odb.read_header(pygit2.Oid(raw=name))
+        except _FAILURES:
+            self.lacked = True
+            raise self._explain(name) from None
+
+    def _loose(self, name: bytes) -> bool:
+        """Whether a file of its own holds an object. Raises OSError of what libgit2 would wait for or not hold."""
+        digits = name.hex()
+        for folder in self._folders.get(digits[:2], ()):
+            path = f"{folder}/{digits[2:]}"
             if os.access(path, os.F_OK):
                 disk.check(path, MAX_OBJECT_BYTES)
+                return True
+        return False
 
     def peeled(self, name: bytes) -> CommitId | None:
         """The commit that an object is or, being a tag, leads to. Raises as `_read` where it cannot be read."""
@@ -177,7 +185,7 @@ class Objects:
             if kind == ObjectType.COMMIT:
                 self.header(CommitId(name))
                 return CommitId(name)
-            tagged = _TAGGED.match(self._read(name, kind)) if kind == ObjectType.TAG else None
+            tagged = _TAGGED.match(self._read(name, ObjectType.TAG)) if kind == ObjectType.TAG else None
             if tagged is None:
                 return None
             name = bytes.fromhex(tagged[1].decode("ascii"))
@@ -403,7 +411,7 @@ class Repository:
     @contextmanager
     def objects(self) -> Iterator[Objects]:
         """Lend an object database out for a `with` block."""
-        stamp = self._packs(), tuple(map(disk.state, self._config_files))
+        stamp = self._packs(), tuple(map(disk.state, (self._own_objects, *self._config_files)))
         with self._lock:
             if stamp != self._stock_stamp:
                 self._empty_stock()
@@ -718,13 +726,12 @@ def _leaves(
 
 def _places(entries: list[tuple[bytes, bytes, bytes]], prefix: bytes) -> Iterator[tuple[Path, bytes, bytes]]:
     for mode, name, identity in entries:
-        if names_a_file(name):
+        if b"/" not in name and name not in NO_NAMES:
             yield Path(prefix + name), mode, identity
 
 
-def names_a_file(name: bytes) -> bool:
-    """Whether a tree's entry can be called so: git refuses trees with other names, and here they name nothing."""
-    return b"/" not in name and name not in (b".", b"..", b".git")
+NO_NAMES = frozenset((b".", b"..", b".git"))
+"""git refuses trees with these names; here they name nothing."""
 
 
 def _borrowed_from(objects: str) -> list[str]:

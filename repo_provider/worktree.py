@@ -331,18 +331,25 @@ class _Directory(Struct, frozen=True):
 class _Folder:
     """A directory below the root, for as long as it is looked at: no link led here, whatever happens meanwhile."""
 
-    def __init__(self, root: bytes, prefix: bytes) -> None:
-        """`prefix` is empty or ends in `/`. Raises OSError."""
+    def __init__(self, root: bytes, prefix: bytes, above: _Folder | None = None) -> None:
+        """`prefix` is empty or ends in `/`; `above` is open, and on the way there. Raises OSError."""
         self.prefix = prefix
         self._path = root + b"/" + prefix
-        self._descriptor = _descend(root, prefix) if os.open in os.supports_dir_fd else None
+        self._descriptor: int | None = None
+        if os.open in os.supports_dir_fd:
+            start, left = (None, prefix) if above is None else (above._descriptor, prefix[len(above.prefix) :])
+            self._descriptor = _descend(root, start, left)
 
     def __enter__(self) -> _Folder:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
+            self._descriptor = None
 
     def status(self) -> os.stat_result:
         return os.stat(self._path if self._descriptor is None else self._descriptor)
@@ -367,15 +374,20 @@ class _Folder:
 _FOLDER = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_DIRECTORY", "O_CLOEXEC", "O_NONBLOCK"))
 
 
-def _descend(root: bytes, prefix: bytes) -> int:
-    descriptor = os.open(root, _FOLDER)
+def _descend(root: bytes, start: int | None, prefix: bytes) -> int:
+    """The directory at a prefix of the one that is open at `start`, else of the root's."""
+    descriptor = os.open(root, _FOLDER) if start is None else start
     for part in prefix.split(b"/")[:-1]:
         try:
             inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
         finally:
-            os.close(descriptor)
+            if descriptor != start:
+                os.close(descriptor)
         descriptor = inner
     return descriptor
+
+
+_MOST_OPEN = 64
 
 
 class _Walk:
@@ -405,33 +417,37 @@ class _Walk:
     def run(self, deadline: float | None) -> Iterator[tuple[_Folder, _Directory]]:
         """Every directory that is walked, open while it is the caller's turn. Raises Late."""
         pending: list[tuple[bytes, bool, _RuleList]] = [(b"", False, self.general)]
-        while pending:
-            check(deadline)
-            prefix, ignored, above = pending.pop()
-            if len(prefix) > MAX_NAME_BYTES:
-                self._skip("path_too_long", prefix.rstrip(b"/"))
-                continue
-            try:
-                folder = _Folder(self.root, prefix)
-            except OSError as error:
-                self._lost(prefix, error)
-                continue
-            with folder:
+        way: list[_Folder] = []  # those above, as far as they are kept open
+        try:
+            while pending:
+                check(deadline)
+                prefix, ignored, above = pending.pop()
+                while way and not prefix.startswith(way[-1].prefix):
+                    way.pop().close()
+                if len(prefix) > MAX_NAME_BYTES:
+                    self._skip("path_too_long", prefix.rstrip(b"/"))
+                    continue
+                while len(way) >= _MOST_OPEN:
+                    way.pop().close()
                 try:
-                    one = self._directory(folder, ignored, above, deadline)
+                    way.append(_Folder(self.root, prefix, way[-1] if way else None))
+                    one = self._directory(way[-1], ignored, above, deadline)
                 except OSError as error:
                     self._lost(prefix, error)
                     continue
                 self.directories[prefix] = one
                 for reason, path in one.skipped:
                     self._skip(reason, path)
-                yield folder, one
-            for path in one.untracked:
-                if _is_repository(os.path.join(self.root, path, b".git")):
-                    self._skip("nested_repository", path)
-                else:
-                    pending.append((path + b"/", False, one.rules))
-            pending.extend((path + b"/", below, one.rules) for path, below in one.below)
+                yield way[-1], one
+                for path in one.untracked:
+                    if _is_repository(os.path.join(self.root, path, b".git")):
+                        self._skip("nested_repository", path)
+                    else:
+                        pending.append((path + b"/", False, one.rules))
+                pending.extend((path + b"/", below, one.rules) for path, below in one.below)
+        finally:
+            for folder in way:
+                folder.close()
 
     def _lost(self, prefix: bytes, error: OSError) -> None:
         """A directory that went away meanwhile is none any more, as is one that a file or a link took the place of."""

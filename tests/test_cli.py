@@ -22,6 +22,7 @@ from repo_provider.cli import commands, run
 from repo_provider.settings import Surroundings
 from tests.connect import HANDSHAKE, encode
 from tests.connect import query as asked
+from tests.faults import fault
 from tests.repos import Made, make_repo
 
 OLD = "def fetch_page(url):\n    return open_socket(url)\n"
@@ -96,10 +97,11 @@ def test_json_is_one_envelope_and_nothing_else(ask: Ask) -> None:
         ("refs/tags/first", "2026-01-10T00:00:00Z"),
     ],
 )
+@fault(27)
 def test_a_past_instant_is_typed_in_several_ways_and_the_one_meant_is_printed(
     ask: Ask, made: Made, when: str, instant: str
 ) -> None:
-    """Fault 27: the resolved instant is told."""
+    """The resolved instant is told."""
     made.set_ref("refs/tags/first", made.commits[0])
     told = ask("query", *WAIT, "--as-of", when, "fetch_page")
     assert f"repo-provider: as of {instant}\n" == told.err
@@ -116,8 +118,9 @@ NO_COMMIT = ["nope", "e", "HEAD@{yesterday}", ":/in", "--help", "main ", "refs/h
 
 
 @pytest.mark.parametrize("typed", [*NO_COMMIT, "2026-13-01"])
+@fault(69)
 def test_what_is_neither_a_time_nor_a_commit_is_refused_in_one_line(ask: Ask, typed: str) -> None:
-    """Fault 69: only ids, branches, tags and full refs are revisions."""
+    """Only ids, branches, tags and full refs are revisions."""
     told = ask("query", "--as-of", typed, "fetch_page")
     assert (2, "") == (told.code, told.out)
     assert 1 == len(told.err.splitlines())

@@ -147,7 +147,7 @@ def test_of_commits_of_one_second_the_last_is_the_answer() -> None:
     ],
 )
 @fault(29)
-def test_times_are_integers_whatever_was_written(stamps: list[str], instant: int, expected: int | None) -> None:  # 29
+def test_times_are_integers_whatever_was_written(stamps: list[str], instant: int, expected: int | None) -> None:
     made = make_repo()
     for stamp in stamps:
         tree = made.tree({b"a.py": (0o100644, made.repo.create_blob(stamp.encode()))})
@@ -207,7 +207,8 @@ def test_without_commits_there_is_no_instant() -> None:
 
 
 @needs_git
-def test_a_shallow_clone_answers_back_to_its_boundary(tmp_path: FilePath) -> None:  # faults 8, 9
+@fault(8, 9)
+def test_a_shallow_clone_answers_back_to_its_boundary(tmp_path: FilePath) -> None:
     made = make_repo([(f"2026-01-0{day}", {"a.py": f"{day}\n"}) for day in range(1, 6)])
     side = made.commit("2026-01-06", {"b.py": "s\n"}, ref="refs/heads/side", parents=[made.commits[0]])
     made.commit("2026-01-07", {"b.py": "s\n"}, parents=[made.tip(), side])

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from repo_provider import lexical, words
 from repo_provider.lexical import Index, Rules, Segment, View
 from repo_provider.model import FIELDS, BlobId, CommitId, Matches, Path
+from tests.faults import fault
 from tests.spec import requirement
 
 PYTHON = Rules(
@@ -90,8 +91,9 @@ def test_comments_are_found_by_their_marks(text: bytes, rules: Rules, said: list
     assert Counter(said) == lexical.analyse(text, rules).comments
 
 
+@fault(78)
 def test_a_key_names_bytes_language_and_rules() -> None:
-    """Fault 78: the same bytes as x.py and as x.txt are two analyses."""
+    """The same bytes as x.py and as x.txt are two analyses."""
     one = blob(b"def f(): pass\n")
     assert 3 == len({lexical.key(one, PYTHON), lexical.key(one, TEXT), lexical.key(blob(b""), TEXT)})
     assert lexical.key(one, PYTHON) == lexical.key(one, Rules(*(getattr(PYTHON, f) for f in PYTHON.__struct_fields__)))
@@ -110,8 +112,9 @@ def test_a_view_says_where_a_term_stands_and_how_often() -> None:
     assert [3.0, 1.0] == found.lengths["body"].tolist()
 
 
+@fault(78)
 def test_the_same_content_at_two_paths_is_two_files() -> None:
-    """Fault 78: each path is reported once, with its own path; twins count twice in every statistic."""
+    """Each path is reported once, with its own path; twins count twice in every statistic."""
     index = Index()
     both = view({"a/x.txt": b"same words", "b/x.txt": b"same words", "c.txt": b"words"}, index)
     assert {"a/x.txt": 1, "b/x.txt": 1, "c.txt": 1} == counts(both.match(["word"]), "body", "word")

@@ -896,7 +896,8 @@ def test_where_the_index_cannot_be_read_tracked_means_in_heads_tree(spoil: Calla
 
 @needs_git
 @pytest.mark.parametrize("sparse_index", [False, True])
-def test_what_sparse_checkout_leaves_out_is_known_not_gone(sparse_index: bool) -> None:  # faults 15, 16
+@fault(15, 16)
+def test_what_sparse_checkout_leaves_out_is_known_not_gone(sparse_index: bool) -> None:
     made = make_repo([("2026-01-01", {"a/x.py": "1\n", "b/y.py": "2\n", "b/c/z.py": "3\n", "top.py": "4\n"})])
     git(made.path, "update-index", "--refresh")
     git(made.path, "sparse-checkout", "set", "--cone", *(["--sparse-index"] if sparse_index else []), "a")

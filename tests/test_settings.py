@@ -25,6 +25,7 @@ from repo_provider.settings import (
     store_outside,
     table,
 )
+from tests.faults import fault
 
 
 def meaning(*arguments: str, home: str | None = "/home/u", directory: str = "/src/app", cores: int = 8) -> Settings:
@@ -257,8 +258,9 @@ def test_a_store_whose_place_is_a_file_is_kept_in_memory(tmp_path: Path) -> None
 DAY = 86_400
 
 
+@fault(27)
 def test_a_bare_date_is_the_end_of_that_day_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fault 27: a date means one instant, whatever the clock says and wherever it is asked."""
+    """A date means one instant, whatever the clock says and wherever it is asked."""
     days = (date(2026, 8, 9) - date(1970, 1, 1)).days
     for zone in ("America/New_York", "UTC", "Asia/Tokyo"):
         monkeypatch.setenv("TZ", zone)
