@@ -34,7 +34,10 @@ def read(
     `path` hangs on the descriptor of a `folder` where one is given. Raises OSError: NotAFile, TooLarge, and what the
     system says, of a link too where it is not to be followed.
     """
-    descriptor = os.open(path, _READ | (0 if follow else _NO_LINK), dir_fd=folder)
+    try:
+        descriptor = os.open(path, _READ | (0 if follow else _NO_LINK), dir_fd=folder)
+    except ValueError as error:  # a zero byte in the path, which somebody else wrote down
+        raise FileNotFoundError(str(error)) from None
     try:
         status = os.fstat(descriptor)
         _check(status, path, most)
@@ -52,7 +55,7 @@ def check(path: str, most: int = SMALL) -> None:
     """That a file may be read by others: it is not there, or it is regular and not too large. Raises as `read`."""
     try:
         status = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return
     _check(status, path, most)
 
@@ -72,6 +75,6 @@ def state(path: str) -> tuple[int, int, int, int] | None:
     """What differs where a file or a folder's list of names differs; None where there is none."""
     try:
         status = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

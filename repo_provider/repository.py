@@ -63,6 +63,8 @@ MAX_PATH_BYTES = 4096
 MAX_OBJECT_BYTES = 64 << 20
 """A few bytes on disk can be an object larger than memory; a larger one is as good as not here."""
 MAX_PARENTS = 1024
+MAX_TIME = 1 << 62
+"""Seconds from the epoch, either way, past which a commit's time is taken for this one: the store holds 64 bits."""
 MAX_ALTERNATES = 64
 MAX_SETTINGS = 64
 """Files of settings, those included counted as often as they are."""
@@ -92,6 +94,7 @@ class Header(Struct, frozen=True):
 
 
 _TREE_ENTRY = re.compile(rb"0*([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)  # old tools wrote modes with leading zeros
+_HEAD = re.compile(rb"tree ([0-9a-f]{40})\n((?:parent [0-9a-f]{40}\n)*)")
 _COMMITTER_TIME = re.compile(rb"\ncommitter [^\n]*>[ \t\v\f\r]*(-?\d{1,30})(?!\d)[^>\n]*\n")
 
 TREE, LINK, GITLINK, FILE, EXECUTABLE = b"40000", b"120000", b"160000", b"100644", b"100755"
@@ -188,7 +191,7 @@ class Objects:
             tagged = _TAGGED.match(self._read(name, ObjectType.TAG)) if kind == ObjectType.TAG else None
             if tagged is None:
                 return None
-            name = bytes.fromhex(tagged[1].decode("ascii"))
+            name = _id(tagged[1])
         return None
 
     def expanded(self, digits: str) -> bytes:
@@ -246,14 +249,18 @@ def parse_header(data: bytes) -> Header:
 
     Raises ValueError for what names no tree or parent. Parents past a thousand are left out.
     """
-    parents: list[CommitId] = []
-    at = 46
-    while data.startswith(b"parent ", at) and len(parents) < MAX_PARENTS:
-        parents.append(CommitId(bytes.fromhex(data[at + 7 : at + 47].decode("ascii"))))
-        at += 48
-    end = data.find(b"\n\n", at)
-    time = _COMMITTER_TIME.search(data, at - 1, len(data) if end < 0 else end + 1)
-    return Header(bytes.fromhex(data[5:45].decode("ascii")), tuple(parents), int(time[1]) if time else 0)
+    head = _HEAD.match(data)
+    if head is None:
+        raise ValueError("no commit")
+    parents = head[2][: MAX_PARENTS * 48].split()[1::2]
+    end = data.find(b"\n\n", head.end() - 1)
+    time = _COMMITTER_TIME.search(data, head.end() - 1, len(data) if end < 0 else end + 1)
+    seconds = max(-MAX_TIME, min(MAX_TIME, int(time[1]))) if time else 0
+    return Header(_id(head[1]), tuple(CommitId(_id(parent)) for parent in parents), seconds)
+
+
+def _id(digits: bytes) -> bytes:
+    return bytes.fromhex(digits.decode("ascii"))
 
 
 def diff_hunks(old: bytes, new: bytes) -> list[tuple[int, int, int, int, bytes]]:
@@ -504,19 +511,17 @@ class Repository:
 
         Raises Missing where the commit or its root tree is not there, and Late.
         """
-        with self._tree_lock:
+        with in_time(self._tree_lock, deadline):  # one at a time: the next one may find it here
             known, state = self._trees.get(commit, (None, None))
-            if known is not None and (state is None or state == self.state()):
-                self._trees.move_to_end(commit)
-                return known
-        state = self.state()
-        with self.objects() as objects:
-            made = self._read_tree(objects, commit, deadline)
-        with self._tree_lock:
-            self._trees[commit] = made, state if "missing_object" in made.skipped else None
-            if len(self._trees) > 8:
-                self._trees.popitem(last=False)
-        return made
+            if known is None or (state is not None and state != self.state()):
+                state = self.state()
+                with self.objects() as objects:
+                    known = self._read_tree(objects, commit, deadline)
+                self._trees[commit] = known, state if "missing_object" in known.skipped else None
+                while len(self._trees) > 8:
+                    self._trees.popitem(last=False)
+            self._trees.move_to_end(commit)
+            return known
 
     def _read_tree(self, objects: Objects, commit: CommitId, deadline: float | None) -> Snapshot:
         entries: dict[Path, Entry] = {}
