@@ -68,8 +68,8 @@ WEIGHTS: Mapping[str, float] = {
 _NOBODY: Mapping[Path, float] = {}
 SATURATION = 1.2  # BM25's k1
 LENGTH = {"path": 0.5, "messages": 0.3}  # BM25's b, 0.75 elsewhere
-SHORTLIST = 100
-"""Files that are looked into: at least so many, and twice as many as frames are asked for, up to MOST_LISTED."""
+SHORTLIST = 60
+"""Files that are looked into: at least so many, and four times as many as frames are asked for, up to MOST_LISTED."""
 MOST_LISTED = 300
 PREVIEW = 400  # rows whose names and traits are looked at before the shortlist is cut
 
@@ -113,7 +113,7 @@ def candidates(
         parts |= _trait_parts(traits(matches.paths[row]) - plan.wanted)
         found.append(Candidate(matches.paths[row], total(parts), parts))
     found.sort(key=lambda candidate: ("anchor" not in candidate.parts, -candidate.score, candidate.path))
-    return found[: min(max(SHORTLIST, 2 * plan.max_frames), MOST_LISTED)]
+    return found[: min(max(SHORTLIST, 4 * plan.max_frames), MOST_LISTED)]
 
 
 def total(parts: Mapping[str, float]) -> float:
@@ -640,7 +640,7 @@ SEVERAL_HEADS = 8
 """The same where only heads of definitions, or sections, are asked for."""
 LEADING = 12
 SHOWN = 40
-"""Files that regions are looked for in beside those at hand, or twice as many as frames are asked for."""
+"""Files that regions are looked for in beside those at hand, or four times as many as frames are asked for."""
 
 
 def rank(
@@ -669,7 +669,7 @@ def rank(
         parts = {**candidate.parts, **file.parts()}
         looked.append((calibrated(total(parts)), candidate.path, parts, file))
     looked.sort(key=lambda item: (-item[0], item[1]))
-    most = max(SHOWN, 2 * plan.max_frames)
+    most = max(SHOWN, 4 * plan.max_frames)
     shown = [one for place, one in enumerate(looked) if place < most or one[2].get("anchor")]
     several = SEVERAL if plan.mixed or "snippet" in plan.kinds else SEVERAL_HEADS
     hits = [
