@@ -44,7 +44,7 @@ from repo_provider.protocol import line_starts
 if TYPE_CHECKING:
     import tree_sitter
 
-REVISION = "1"
+REVISION = "2"
 """Changes whenever this module, `sections` or a struct they fill would give another outline for the same bytes."""
 
 MAX_BYTES = 4 << 20
@@ -374,7 +374,7 @@ class _Analyser:
         self.fuse = bool(options.get("fuse"))
         self.name_drop = _bytes_pattern(options, "name_drop")
         self.module_drop = _bytes_pattern(options, "module_drop")
-        self.mask = _bytes_pattern(options, "mask")
+        self.masks = tuple(re.compile(mask.encode()) for mask in options.get("mask", ()))
         self.not_calls = frozenset(name.encode() for name in options.get("not_calls", ()))
         self.test_name = re.compile(options["test_name"]) if "test_name" in options else None
         self.test_attached = _bytes_pattern(options, "test_attached")
@@ -390,8 +390,18 @@ class _Analyser:
         return _Reading(self, data).outline(matches, tree.root_node)
 
     def masked(self, data: bytes) -> bytes:
-        """The text with what no grammar of the language knows (macros of C) blanked out; offsets stay."""
-        return self.mask.sub(lambda found: b" " * len(found[0]), data) if self.mask else data
+        """The text with what no grammar of the language knows blanked out (macros of C); offsets and lines stay.
+
+        Each pattern finds its literal start fast, and its group is what is blanked.
+        """
+        for mask in self.masks:
+            data = mask.sub(_with_blank, data)
+        return data
+
+
+def _with_blank(found: re.Match[bytes]) -> bytes:
+    start, (first, end) = found.start(), found.span(1)
+    return found[0][: first - start] + _blank(found[1]) + found[0][end - start :]
 
 
 def _bytes_pattern(options: Mapping[str, Any], name: str) -> re.Pattern[bytes] | None:
@@ -696,7 +706,8 @@ class _Reading:
         made: list[_Found] = []
         for found in order:
             last = made[-1] if made else None
-            if last and last.name == found.name and not self.data[last.end : found.start].strip():
+            near = last is not None and last.end <= found.start and not self.data[last.end : found.start].strip()
+            if last and near and last.name == found.name:
                 last.body = last.body if last.body >= 0 else found.start
                 last.end, last.kind = max(last.end, found.end), found.kind
             else:

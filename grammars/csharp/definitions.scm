@@ -15,3 +15,4 @@
 (event_field_declaration (variable_declaration (variable_declarator name: (identifier) @name))) @definition.field
 (event_declaration name: (identifier) @name) @definition.field
 (field_declaration (variable_declaration (variable_declarator name: (identifier) @name))) @definition.field
+(enum_member_declaration name: (identifier) @name) @definition.field

@@ -33,3 +33,4 @@
 (local_function_declaration (lambda_expression (function_signature name: (identifier) @name) (function_body) @body)) @definition.function
 ((expression_statement (identifier) @_call (selector (argument_part (arguments . (argument (string_literal) @name))))) @definition.test
   (#any-of? @_call "test" "group" "testWidgets"))
+(enum_constant name: (identifier) @name) @definition.field

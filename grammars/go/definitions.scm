@@ -14,6 +14,7 @@
 (type_spec name: (type_identifier) @name type: (_) @body) @definition.type
 (type_spec name: (type_identifier) @name type: (struct_type) @body) @definition.struct
 (type_spec name: (type_identifier) @name type: (interface_type) @body) @definition.interface
+(struct_type (field_declaration_list (field_declaration name: (field_identifier) @name) @definition.field))
 (type_alias name: (type_identifier) @name) @definition.type
 (interface_type (method_elem name: (field_identifier) @name) @definition.method)
 

@@ -8,3 +8,4 @@
 (constructor_declaration name: (identifier) @name body: (_) @body) @definition.constructor
 (field_declaration declarator: (variable_declarator name: (identifier) @name)) @definition.field
 (function_definition name: (_) @name body: (_) @body) @definition.function
+(enum_constant name: (identifier) @name body: (_)? @body) @definition.field

@@ -18,3 +18,9 @@
 (instance_declarations (function name: (variable) @name match: (_) @body) @definition.method)
 (instance_declarations (bind name: (variable) @name match: (_) @body) @definition.method)
 (local_binds (function name: (variable) @name match: (_) @body) @definition.function)
+(data_constructors (data_constructor [
+  (prefix name: (constructor) @name)
+  (record name: (constructor) @name)]) @definition.constructor)
+(newtype_constructor name: (constructor) @name) @definition.constructor
+(gadt_constructor name: (constructor) @name) @definition.constructor
+(field name: (field_name (variable) @name)) @definition.field

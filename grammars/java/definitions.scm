@@ -12,3 +12,4 @@
 (compact_constructor_declaration name: (identifier) @name body: (_) @body) @definition.constructor
 (field_declaration declarator: (variable_declarator name: (identifier) @name value: (_)? @body)) @definition.field
 (constant_declaration declarator: (variable_declarator name: (identifier) @name value: (_)? @body)) @definition.field
+(enum_constant name: (identifier) @name body: (_)? @body) @definition.field

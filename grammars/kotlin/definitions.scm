@@ -17,3 +17,4 @@
 (function_declaration name: (identifier) @name) @definition.function
 (function_declaration name: (identifier) @name (function_body) @body) @definition.function
 (function_declaration (user_type (identifier) @scope) "." name: (identifier) @name (function_body)? @body) @definition.function
+(enum_entry . (identifier) @name (class_body)? @body) @definition.field

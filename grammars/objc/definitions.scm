@@ -7,18 +7,86 @@
 (declaration declarator: (pointer_declarator (function_declarator declarator: (identifier) @name))) @definition.prototype
 (declaration declarator: (pointer_declarator (pointer_declarator (function_declarator declarator: (identifier) @name)))) @definition.prototype
 
-(translation_unit (declaration declarator: (init_declarator declarator: [
-  (identifier) @name
-  (pointer_declarator (identifier) @name)
-  (pointer_declarator (array_declarator declarator: (identifier) @name))
-  (array_declarator declarator: (identifier) @name)
-  (array_declarator declarator: (array_declarator declarator: (identifier) @name))] value: (_) @body)) @definition.variable)
-(preproc_ifdef (declaration declarator: (init_declarator declarator: [
-  (identifier) @name (array_declarator declarator: (identifier) @name)] value: (_) @body)) @definition.variable)
 (translation_unit (declaration declarator: [
   (identifier) @name
-  (pointer_declarator (identifier) @name)
-  (array_declarator declarator: (identifier) @name)]) @definition.variable)
+  (pointer_declarator declarator: (identifier) @name)
+  (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
+  (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))
+  (array_declarator declarator: (identifier) @name)
+  (array_declarator declarator: (array_declarator declarator: (identifier) @name))
+  (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))
+  (init_declarator declarator: [
+    (identifier) @name
+    (pointer_declarator declarator: (identifier) @name)
+    (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
+    (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))
+    (array_declarator declarator: (identifier) @name)
+    (array_declarator declarator: (array_declarator declarator: (identifier) @name))
+    (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))] value: (_) @body)]) @definition.variable)
+(preproc_if (declaration (storage_class_specifier) declarator: [
+  (identifier) @name
+  (pointer_declarator declarator: (identifier) @name)
+  (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
+  (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))
+  (array_declarator declarator: (identifier) @name)
+  (array_declarator declarator: (array_declarator declarator: (identifier) @name))
+  (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))
+  (init_declarator declarator: [
+    (identifier) @name
+    (pointer_declarator declarator: (identifier) @name)
+    (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
+    (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))
+    (array_declarator declarator: (identifier) @name)
+    (array_declarator declarator: (array_declarator declarator: (identifier) @name))
+    (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))] value: (_) @body)]) @definition.variable)
+(preproc_ifdef (declaration (storage_class_specifier) declarator: [
+  (identifier) @name
+  (pointer_declarator declarator: (identifier) @name)
+  (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
+  (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))
+  (array_declarator declarator: (identifier) @name)
+  (array_declarator declarator: (array_declarator declarator: (identifier) @name))
+  (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))
+  (init_declarator declarator: [
+    (identifier) @name
+    (pointer_declarator declarator: (identifier) @name)
+    (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
+    (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))
+    (array_declarator declarator: (identifier) @name)
+    (array_declarator declarator: (array_declarator declarator: (identifier) @name))
+    (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))] value: (_) @body)]) @definition.variable)
+(preproc_else (declaration (storage_class_specifier) declarator: [
+  (identifier) @name
+  (pointer_declarator declarator: (identifier) @name)
+  (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
+  (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))
+  (array_declarator declarator: (identifier) @name)
+  (array_declarator declarator: (array_declarator declarator: (identifier) @name))
+  (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))
+  (init_declarator declarator: [
+    (identifier) @name
+    (pointer_declarator declarator: (identifier) @name)
+    (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
+    (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))
+    (array_declarator declarator: (identifier) @name)
+    (array_declarator declarator: (array_declarator declarator: (identifier) @name))
+    (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))] value: (_) @body)]) @definition.variable)
+(preproc_elif (declaration (storage_class_specifier) declarator: [
+  (identifier) @name
+  (pointer_declarator declarator: (identifier) @name)
+  (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
+  (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))
+  (array_declarator declarator: (identifier) @name)
+  (array_declarator declarator: (array_declarator declarator: (identifier) @name))
+  (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))
+  (init_declarator declarator: [
+    (identifier) @name
+    (pointer_declarator declarator: (identifier) @name)
+    (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
+    (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))
+    (array_declarator declarator: (identifier) @name)
+    (array_declarator declarator: (array_declarator declarator: (identifier) @name))
+    (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))] value: (_) @body)]) @definition.variable)
 
 (function_definition declarator: (function_declarator declarator: (identifier) @name) body: (_) @body) @definition.function
 (function_definition declarator: (pointer_declarator
@@ -54,3 +122,15 @@
 ((type_definition type: (macro_type_specifier name: (identifier) @_macro type: (type_descriptor type: (type_identifier) @name @head))) @definition.enum
   (#like? @_macro "^NS_"))
 (function_definition declarator: (parenthesized_declarator (identifier) @name) body: (_) @body) @definition.function
+(enumerator name: (identifier) @name) @definition.constant
+(field_declaration declarator: [
+  (field_identifier) @name
+  (pointer_declarator declarator: (field_identifier) @name)
+  (pointer_declarator declarator: (pointer_declarator declarator: (field_identifier) @name))
+  (pointer_declarator declarator: (array_declarator declarator: (field_identifier) @name))
+  (array_declarator declarator: (field_identifier) @name)
+  (array_declarator declarator: (array_declarator declarator: (field_identifier) @name))
+  (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (field_identifier) @name)))]) @definition.field
+(instance_variable (struct_declaration (struct_declarator [
+  (identifier) @name
+  (pointer_declarator (identifier) @name)])) @definition.field)

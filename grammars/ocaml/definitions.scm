@@ -17,3 +17,6 @@
 (class_binding (class_name) @name body: (_) @body) @definition.class
 (method_definition (method_name) @name body: (_) @body) @definition.method
 (instance_variable_definition (instance_variable_name) @name) @definition.field
+(variant_declaration (constructor_declaration (constructor_name) @name) @definition.constructor)
+(field_declaration (field_name) @name) @definition.field
+(type_binding body: (polymorphic_variant_type (tag_specification (tag) @name @definition.constructor)))

@@ -12,3 +12,4 @@
 (method_declaration name: (name) @name body: (_)? @body) @definition.method
 (function_definition name: (name) @name body: (_) @body) @definition.function
 (property_promotion_parameter name: (variable_name (name) @name)) @definition.field
+(enum_case name: (name) @name) @definition.field

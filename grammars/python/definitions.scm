@@ -13,6 +13,8 @@
   (assignment left: (identifier) @name right: (_)? @body) @definition.variable)))))
 (class_definition body: (block (expression_statement
   (assignment left: (identifier) @name right: (_)? @body) @definition.variable)))
+(class_definition body: (block (if_statement consequence: (block (expression_statement
+  (assignment left: (identifier) @name right: (_)? @body) @definition.variable)))))
 (type_alias_statement left: (type (identifier) @name)) @definition.type
 
 (class_definition name: (identifier) @name body: (block) @body) @definition.class

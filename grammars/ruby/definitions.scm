@@ -15,6 +15,8 @@
 (singleton_method name: (_) @name body: (_) @body) @definition.method
 (call method: (identifier) @_define arguments: (argument_list . (simple_symbol) @name) block: (_) @body
   (#any-of? @_define "define_method" "scope" "task" "let" "subject")) @definition.method
-(alias name: (identifier) @name) @definition.method
+(alias name: (_) @name) @definition.method
+(call method: (identifier) @_alias arguments: (argument_list . (simple_symbol) @name . (_))
+  (#eq? @_alias "alias_method")) @definition.method
 (call method: (identifier) @_call arguments: (argument_list . [(string) (constant) (scope_resolution)] @name) block: (_) @body
   (#any-of? @_call "describe" "context" "it" "specify" "test" "feature" "scenario" "shared_examples" "should")) @definition.test

@@ -7,6 +7,8 @@
 (struct_item name: (type_identifier) @name body: (_)? @body) @definition.struct
 (union_item name: (type_identifier) @name body: (_)? @body) @definition.struct
 (enum_item name: (type_identifier) @name body: (_)? @body) @definition.enum
+(field_declaration name: (field_identifier) @name) @definition.field
+(enum_variant name: (identifier) @name) @definition.field
 (trait_item name: (type_identifier) @name body: (_) @body) @definition.trait
 (type_item name: (type_identifier) @name) @definition.type
 (associated_type name: (type_identifier) @name) @definition.type

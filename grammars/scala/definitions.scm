@@ -19,3 +19,5 @@
 ((call_expression function: (call_expression function: (identifier) @_call arguments: (arguments . (string) @name))
   arguments: (_) @body) @definition.test
   (#any-of? @_call "test" "it" "describe" "scenario" "feature" "property"))
+(simple_enum_case name: (identifier) @name) @definition.field
+(full_enum_case name: (identifier) @name) @definition.field

@@ -11,3 +11,4 @@
 (statement (create_index column: (identifier) @name)) @definition.index
 (statement (create_sequence (object_reference name: (identifier) @name))) @definition.type
 (statement (create_schema (identifier) @name)) @definition.namespace
+(column_definition name: (identifier) @name) @definition.field

@@ -19,3 +19,4 @@
 (subscript_declaration "subscript" @name) @definition.method
 (function_declaration name: (simple_identifier) @name body: (_)? @body) @definition.function
 (protocol_function_declaration name: (simple_identifier) @name) @definition.method
+(enum_entry name: (simple_identifier) @name) @definition.field

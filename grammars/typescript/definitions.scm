@@ -15,3 +15,5 @@
 (class_body (public_field_definition name: (_) @name
   value: [(arrow_function body: (_) @body) (function_expression body: (_) @body)]) @definition.method)
 (statement_block (internal_module name: (_) @name body: (_) @body) @definition.namespace)
+(enum_body name: (_) @name @definition.field)
+(enum_body (enum_assignment name: (_) @name value: (_) @body) @definition.field)

@@ -9,3 +9,4 @@
 (variable_declaration . (identifier) @name (error_set_declaration "{" @body)) @definition.enum
 (function_declaration name: (identifier) @name body: (_)? @body) @definition.function
 (test_declaration [(string) (identifier)] @name (block) @body) @definition.test
+(container_field name: (identifier) @name) @definition.field
