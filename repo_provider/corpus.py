@@ -39,6 +39,8 @@ WALL = 10.0
 """Seconds a file may take in a worker before the worker is killed: far beyond any file that parses at all."""
 STRIKES = 4
 """Requests for which a file may cost a worker its life before it is passed over."""
+MOST_FAILING = 8
+"""Files that a grammar may cost workers, none of its files ever being parsed, before it is tried no more."""
 AT_ONCE = 64
 """Files parsed at a time in the background."""
 TEXT_CACHE_BYTES = 72 << 20
@@ -99,6 +101,7 @@ class Corpus:
         self._texts: Cache[BlobId, Text] = Cache(TEXT_CACHE_BYTES)
         self._outlines: Cache[bytes, Outline] = Cache(OUTLINE_CACHE_BYTES)
         self._strikes, self._passed = Counter[bytes](), Counter[bytes]()
+        self._failing, self._parsing = Counter[str](), set[str]()  # languages: files lost, and whether any was parsed
         self._filling, self._changing = threading.Lock(), threading.Lock()
         self._urgent: deque[Path] = deque()
         self._unkept = 0
@@ -331,7 +334,8 @@ class Corpus:
         found = self._recalled(keys)
         todo = {keys[path]: path for path in texts if keys[path] not in found}
         tasks = {key: (texts[path].data, facts[path].language) for key, path in todo.items()}
-        parsed = self._parsed({key: task for key, task in tasks.items() if self._worth_a_try(key)}, deadline)
+        tried = {key: task for key, task in tasks.items() if self._worth_a_try(key, task[1])}
+        parsed = self._parsed(tried, deadline)
         for key, encoded in parsed.items():
             found[key] = self._keep(key, syntax.decode_outline(encoded), len(encoded))
         self._store.put_many("outlines", parsed)
@@ -359,12 +363,17 @@ class Corpus:
             found |= {key: data for key, data in zip(wanted, encoded, strict=True) if data is not None}
             if len(found) == len(tasks) or _over(deadline) or _over(hanging) or self._closed:
                 break
+        self._parsing.update(tasks[key][1] for key in found)
         if not _over(deadline) and not self._closed:
-            self._strikes.update(key for key in tasks if key not in found)
+            lost = [key for key in tasks if key not in found]
+            self._strikes.update(lost)
+            self._failing.update(tasks[key][1] for key in lost)
         return found
 
-    def _worth_a_try(self, key: bytes) -> bool:
+    def _worth_a_try(self, key: bytes, language: str) -> bool:
         """Whether to risk a worker on a file; one that cost many is passed over 1, 3, 7, ... times in between."""
+        if self._shut_out(language):
+            return False
         if self._strikes[key] < STRIKES:
             return True
         self._passed[key] += 1
@@ -372,6 +381,10 @@ class Corpus:
             return False
         self._passed.pop(key, None)
         return True
+
+    def _shut_out(self, language: str) -> bool:
+        """Whether a grammar has only ever cost workers: then it is at fault, not its files."""
+        return self._failing[language] >= MOST_FAILING and language not in self._parsing
 
     def outline(self, path: Path, text: Text) -> Outline | None:
         """One file's outline; None where its parser had to be stopped."""
@@ -396,6 +409,7 @@ class Corpus:
         todo = {key: path for path, key in keys.items() if key not in known and not self._strikes[key]}
         texts = self.texts(survey.snapshot, todo.values())
         tasks = {key: (texts[path].data, survey.facts[path].language) for key, path in todo.items() if path in texts}
+        tasks = {key: task for key, task in tasks.items() if not self._shut_out(task[1])}
         self._store.put_many("outlines", self._parsed(tasks, None, background=True))
 
     def _recalled(self, keys: Mapping[Path, bytes]) -> dict[bytes, Outline]:

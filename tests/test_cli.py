@@ -374,6 +374,7 @@ def test_indexing_is_silent_on_a_pipe(ask: Ask) -> None:
     assert (0, "", "") == (told.code, told.out, told.err)
 
 
+@fault(35)
 def test_the_self_check_names_each_language_and_how_it_loaded(ask: Ask, tmp_path: Path) -> None:
     """Fault 35. It needs no repository."""
     told = ask("status", "--languages", directory=tmp_path)

@@ -26,6 +26,7 @@ from repo_provider.protocol import ContextQuery, ContextQueryResult
 from repo_provider.settings import Http
 from tests import fake
 from tests.connect import HANDSHAKE, PATIENCE, SHUTDOWN, Envelope, checked, encode, query
+from tests.faults import fault
 from tests.repos import Made, make_repo
 from tests.spec import requirement
 
@@ -307,6 +308,7 @@ def test_a_real_provider_explains_and_lists_the_instants_there_are(made: Made) -
 # --- who may ask -----------------------------------------------------------------------------------------------
 
 
+@fault(100)
 @pytest.mark.parametrize(
     "target", ["/", "/healthz", "/metrics", "/timeline", "/explain", "/contextgraph", "/mcp", "/nowhere"]
 )
@@ -333,12 +335,14 @@ def test_a_rebound_name_is_turned_away_on_every_route_before_any_work(plain: Run
     assert before == len(plain.provider.deadlines)
 
 
+@fault(100)
 def test_a_request_without_a_host_or_with_two_is_turned_away(plain: Running) -> None:
     assert (400, b"") == plain.raw(b"GET / HTTP/1.1\r\n\r\n")[::2]
     assert (403, b"") == plain.raw(b"GET / HTTP/1.0\r\n\r\n")[::2]
     assert (400, b"") == plain.raw(f"GET / HTTP/1.1\r\nHost: {plain.address}\r\nHost: a\r\n\r\n".encode())[::2]
 
 
+@fault(100)
 def test_a_request_line_that_names_a_host_of_its_own_is_turned_away(plain: Running) -> None:
     for target in ("http://evil.example/", f"http://{plain.address}/", "//evil.example/healthz", "*"):
         answer = plain.raw(plain.head(target=target, method="GET"))
@@ -362,6 +366,7 @@ def test_other_names_are_let_in_by_name(start: Start) -> None:
         assert status == running.ask(headers={"Host": host}).status, host
 
 
+@fault(100)
 def test_a_foreign_page_is_turned_away_on_every_route(plain: Running) -> None:
     """Fault 100."""
     for origin in ("http://evil.example", "null", f"https://{plain.address}", f"http://{plain.address}.evil.com", ""):
@@ -456,6 +461,7 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, plain: Running) -> None:
 # --- bodies ----------------------------------------------------------------------------------------------------
 
 
+@fault(101)
 @pytest.mark.parametrize(
     "type",
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "application/jsonp", "text/json"],
@@ -471,6 +477,7 @@ def test_json_needs_a_type_and_may_have_a_parameter(plain: Running) -> None:
     assert 200 == plain.ask("POST", "/", query(), {"Content-Type": "Application/JSON; charset=utf-8"}).status
 
 
+@fault(102)
 def test_a_compressed_body_is_not_unpacked(plain: Running) -> None:
     """Fault 102."""
     for coding in ("gzip", "deflate", "br", "gzip, gzip"):
@@ -493,6 +500,7 @@ def test_sixteen_mebibytes_are_served(plain: Running) -> None:
     assert "frames" == answer.envelope["type"]
 
 
+@fault(102)
 def test_a_length_of_ten_gigabytes_is_refused_before_it_comes(plain: Running) -> None:
     """Fault 102."""
     answer = plain.raw(plain.head("Content-Length: 10000000000") + b"0123456789")
@@ -500,6 +508,7 @@ def test_a_length_of_ten_gigabytes_is_refused_before_it_comes(plain: Running) ->
     assert "close" == answer.headers["connection"]
 
 
+@fault(102)
 def test_a_body_in_chunks_is_refused_when_it_gets_too_long(start: Start) -> None:
     """Fault 102."""
     running = start(limits=replace(LIMITS, body=100_000))
@@ -508,6 +517,7 @@ def test_a_body_in_chunks_is_refused_when_it_gets_too_long(start: Start) -> None
     assert (413, "bad_request") == (answer.status, answer.envelope["code"])
 
 
+@fault(102)
 @pytest.mark.parametrize(
     "lines",
     [
@@ -545,6 +555,7 @@ def test_long_heads_are_refused(plain: Running) -> None:
     assert 200 == plain.ask(path="/healthz").status
 
 
+@fault(102)
 def test_memory_does_not_grow_with_what_is_refused(made: Made) -> None:
     """Fault 102: a process of its own, so that its memory is its own."""
     with Serving(made, "--http") as serving:
@@ -671,6 +682,7 @@ class Asking:
         return self.answer
 
 
+@fault(98)
 def test_a_slow_query_is_in_front_of_nothing(start: Start) -> None:
     running = start(limits=replace(LIMITS, queries=1, waiting=1))
     slow = Asking(running, query("wait", "slow"))
@@ -861,6 +873,7 @@ def test_serve_http_prints_its_url_answers_and_leaves_in_peace(made: Made, token
         assert (0, "", "") == serving.ended()
 
 
+@fault(101)
 def test_serve_http_beyond_this_machine_refuses_to_start_in_the_open(made: Made) -> None:
     """Fault 101."""
     with Serving(made, "--http", "0.0.0.0:0") as serving:

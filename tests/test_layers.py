@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import fault
+
 PACKAGE = Path(__file__).parents[1] / "repo_provider"
 
 VALUES = {"errors", "protocol", "model"}
@@ -134,6 +136,7 @@ def test_a_module_imports_only_what_the_map_allows(module: str) -> None:
     assert set() == (inside & set(MAP)) - MAP[module]
 
 
+@fault(115)
 @pytest.mark.parametrize("module", modules())
 def test_a_package_from_outside_has_its_owner(module: str) -> None:
     for name in imported(module):

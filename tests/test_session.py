@@ -34,6 +34,7 @@ from tests.connect import (
     encode,
     query,
 )
+from tests.faults import fault
 from tests.spec import requirement
 from tests.test_wire import LINES
 
@@ -202,6 +203,7 @@ def test_a_provider_that_declares_no_verify_answers_none() -> None:
 # --- errors and unknown things ---------------------------------------------------------------------------------
 
 
+@fault(94)
 @requirement("R1", "P5", "bad_request")
 def test_each_bad_line_gets_one_reply_and_the_next_request_is_served(connect: Connect) -> None:
     """Fault 94."""

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from repo_provider import stdio, wire
 from tests import fake
 from tests.connect import FAKE, HANDSHAKE, PATIENCE, ROOT, SHUTDOWN, Envelope, OverStdio, checked, encode, query
+from tests.faults import fault
 from tests.spec import requirement
 from tests.test_wire import LINES
 
@@ -104,6 +105,7 @@ def test_a_line_too_long_is_given_once_and_reading_goes_on_behind_it() -> None:
     assert [True, False, True, False, True, False] == [whole for _, whole in cut]
 
 
+@fault(93)
 @requirement("request-limit")
 def test_no_more_than_the_longest_line_is_ever_held() -> None:
     lines = stdio.Lines(1_000)
@@ -112,6 +114,7 @@ def test_no_more_than_the_longest_line_is_ever_held() -> None:
         assert 1_100 >= sum(map(len, lines._parts))
 
 
+@fault(93)
 @requirement("request-limit", "R1", "bad_request")
 def test_requests_up_to_the_limit_are_served_and_longer_ones_answered() -> None:
     """Fault 93."""
@@ -170,6 +173,7 @@ def test_the_malformed_input_probe_is_answered_in_its_order() -> None:
 # --- many and large --------------------------------------------------------------------------------------------
 
 
+@fault(97)
 @requirement("P5", "H4", "line")
 @pytest.mark.parametrize("ordered", [False, True])
 def test_two_hundred_large_replies_reach_a_host_that_writes_everything_first(ordered: bool) -> None:
@@ -235,6 +239,7 @@ def test_bytes_that_wait_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> Non
         assert {"running", "alone"} == {host.receive()["id"], host.receive()["id"]}
 
 
+@fault(99)
 def test_each_reply_leaves_at_once() -> None:
     """Fault 99."""
     with served() as host:
@@ -374,6 +379,7 @@ def test_an_input_that_cannot_be_read_is_one_that_has_ended() -> None:
         assert 0 == stdio.serve(fake.service(), sink.fileno(), sink.fileno())
 
 
+@fault(89)
 @requirement("R1", "P5", "stdout")
 @settings(max_examples=25)
 @given(st.lists(LINES, max_size=8), st.binary(max_size=20))
@@ -416,6 +422,7 @@ def test_a_hung_job_does_not_keep_the_process() -> None:
     assert [] == connection.close()
 
 
+@fault(89)
 @requirement("stdout", "line")
 def test_whatever_prints_reaches_the_error_stream_and_never_the_host() -> None:
     """Fault 89."""

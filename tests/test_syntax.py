@@ -102,6 +102,7 @@ PLAIN = syntax.encode_task(b"def f(): pass\n", "python")
 PLAIN_OUTLINE = syntax.outline_task(PLAIN)
 
 
+@fault(36, 37, 41)
 @pytest.mark.parametrize("language", sorted(DEEP))
 def test_a_deep_or_long_text_has_an_outline(language: str, pool: Workers) -> None:
     """Faults 36, 37, 41: without recursion, in a process that could be killed."""
@@ -112,6 +113,7 @@ def test_a_deep_or_long_text_has_an_outline(language: str, pool: Workers) -> Non
     assert language == syntax.decode_outline(deep).language
 
 
+@fault(39)
 @pytest.mark.parametrize("language", sorted(ENDLESS))
 def test_a_text_that_takes_a_grammar_minutes_costs_itself_only(language: str, pool: Workers) -> None:
     """Fault 39: nothing inside the process stops it, so it is ended from outside."""
@@ -125,6 +127,7 @@ def test_memory_does_not_grow_with_the_number_of_parses() -> None:
     assert growth(2_000) < 4 << 20
 
 
+@fault(43)
 @pytest.mark.slow
 def test_memory_does_not_grow_over_twenty_thousand_parses() -> None:
     assert growth(20_000) < 20 << 20
@@ -166,6 +169,7 @@ def test_every_grammar_loads_and_says_where_it_is_from() -> None:
             assert 13 <= status.abi <= 15
 
 
+@fault(34)
 def test_a_grammar_that_does_not_load_costs_its_language_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Faults 34, 115."""
     broken = files.Language(
@@ -232,6 +236,7 @@ def test_bytes_that_are_not_utf_8_cost_nothing(language: str, data: bytes) -> No
     assert "last" in {definition.name for definition in outline.definitions}
 
 
+@fault(116)
 def test_a_query_that_raises_costs_its_file_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fault 116."""
 

@@ -28,6 +28,7 @@ from repo_provider.protocol import (
     token_cost,
 )
 from tests.connect import checked, encode, query
+from tests.faults import fault
 from tests.spec import requirement
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -149,6 +150,7 @@ def test_the_id_of_a_line_that_is_no_envelope_is_recovered_where_the_line_gives_
     assert "a" == refused(line).id
 
 
+@fault(94)
 @requirement("H4")
 @pytest.mark.parametrize(
     "line",

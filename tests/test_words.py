@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repo_provider.words import STOP_WORDS, count, identifiers, root, stem, subwords, terms
+from tests.faults import fault
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,7 @@ def test_an_identifier_splits_into_its_words(identifier: str, parts: tuple[str, 
     assert parts == subwords(identifier)
 
 
+@fault(104)
 def test_every_case_style_of_a_name_shares_the_whole_term() -> None:
     for spelling in (b"getUserName", b"get_user_name", b"GetUserName", b"GET_USER_NAME"):
         assert "=getusername" in terms(spelling)
@@ -66,6 +68,7 @@ def test_words_of_different_meaning_keep_different_stems() -> None:
     assert 3 == len({stem("parser"), stem("parse"), stem("parsable")})
 
 
+@fault(52)
 def test_dotted_and_hyphenated_words_split_alike_in_a_text_and_a_question() -> None:
     """Fault 52."""
     text = count(b"version 38.101 dutch-made os.path.join")
@@ -73,6 +76,7 @@ def test_dotted_and_hyphenated_words_split_alike_in_a_text_and_a_question() -> N
         assert set() == set(count(asked)) - set(text)
 
 
+@fault(53)
 def test_cjk_and_the_identifiers_beside_it_are_found() -> None:
     """Fault 53."""
     text = count("# 重跑gen_itgc后50条引用\n".encode())

@@ -13,6 +13,7 @@ from time import monotonic, sleep
 import pytest
 
 from repo_provider.workers import Workers
+from tests.faults import fault
 
 HERE = "tests.test_workers"
 WALL = 30.0
@@ -82,6 +83,7 @@ def test_a_payload_that_fails_costs_itself_only(pool: Workers, mishap: bytes) ->
     assert [b"A", b"B", None, b"C", b"D", b"E"] == pool.run(f"{HERE}:moody", payloads, wall=WALL)
 
 
+@fault(39)
 def test_a_payload_that_hangs_is_killed_at_the_wall_limit(pool: Workers) -> None:
     """Fault 39: native code that holds on is ended from outside."""
     assert [b"A", None, b"C"] == pool.run(f"{HERE}:moody", [b"a", b"hang", b"c"], wall=0.5)

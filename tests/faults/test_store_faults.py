@@ -19,6 +19,7 @@ from repo_provider import store as store_module
 from repo_provider.lexical import Index, Rules
 from repo_provider.model import BlobId
 from repo_provider.store import Store
+from tests.faults import fault
 from tests.spec import requirement
 
 KEY = "/home/me/project/.git"
@@ -63,6 +64,7 @@ def held_by_another_program(database: Path) -> Iterator[None]:
         other.execute("ROLLBACK")
 
 
+@fault(55)
 @requirement("P7")
 @pytest.mark.usefixtures("no_waiting")
 def test_a_store_that_another_program_holds_is_left_alone(tmp_path: Path) -> None:
@@ -83,6 +85,7 @@ def test_a_store_that_another_program_holds_is_left_alone(tmp_path: Path) -> Non
     store.close()
 
 
+@fault(55)
 @pytest.mark.usefixtures("no_waiting")
 def test_a_store_that_becomes_busy_later_keeps_what_was_put(tmp_path: Path) -> None:
     """Fault 55."""
@@ -118,6 +121,7 @@ def damage_a_value(database: Path) -> None:
         connection.execute("UPDATE item SET value = x'00'")
 
 
+@fault(57)
 @requirement("P7")
 @pytest.mark.parametrize("damage", [damage_everything, damage_the_middle, damage_a_value])
 def test_a_damaged_store_is_set_aside_and_rebuilt_and_says_so(
@@ -172,6 +176,7 @@ def test_an_empty_segment_file_is_damage(tmp_path: Path) -> None:
 # --- 58: network file systems ----------------------------------------------------------------------------------
 
 
+@fault(58)
 def test_there_is_no_write_ahead_log_on_a_network_file_system(tmp_path: Path) -> None:
     """Fault 58: a rollback journal instead, one warning, same answers."""
     store = opened(tmp_path, network=True)
@@ -234,6 +239,7 @@ def nothing_may_be_written(directory: Path) -> None:
         pytest.skip("this user may write everything")
 
 
+@fault(60)
 @requirement("P7")
 @pytest.mark.parametrize(
     "spoil",
@@ -294,6 +300,7 @@ def test_a_store_that_was_given_up_can_be_had_by_another_process(tmp_path: Path)
     second.close()
 
 
+@fault(60)
 @requirement("P7")
 def test_a_full_disk_leaves_everything_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fault 60."""
@@ -355,6 +362,7 @@ def source(seed: int) -> bytes:
     return b"\n".join(b"name_%d = call_%d(word%d)" % (n * seed % 977, n * seed % 511, n % 300) for n in range(200))
 
 
+@fault(61)
 def test_hundreds_of_edits_and_branches_do_not_swell_the_store(tmp_path: Path) -> None:
     """Fault 61: after pruning no larger than a fresh index, and after edits not even without it."""
     base = {f"{n}.py": source(n) for n in range(1, 60)}
@@ -391,6 +399,7 @@ def test_a_store_that_grew_past_its_limit_starts_anew(tmp_path: Path) -> None:
     store.close()
 
 
+@fault(62)
 def test_an_owner_that_was_killed_leaves_nothing_its_successor_does_not_remove(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -414,6 +423,7 @@ _OWNER = """
 import sys
 from repo_provider.store import Store
 from tests.spec import requirement
+from tests.faults import fault
 store = Store.open(sys.argv[1], sys.argv[2], network=False)
 store.put_many("t", {b"theirs": b"value"})
 store.flush()
@@ -422,6 +432,7 @@ sys.stdin.read()
 """
 
 
+@fault(114)
 def test_when_the_owner_is_killed_another_process_takes_over(tmp_path: Path) -> None:
     """Fault 114: both work meanwhile, and each says what it is."""
     command = [sys.executable, "-c", _OWNER, str(tmp_path / "stores"), KEY]
