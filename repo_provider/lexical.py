@@ -20,8 +20,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from itertools import pairwise
-from typing import Protocol, TypeVar
+from itertools import chain, pairwise
+from typing import Protocol
 from weakref import WeakSet
 
 import msgspec
@@ -132,7 +132,11 @@ def _block(opening: bytes, closing: bytes) -> bytes:
 
 
 def _hashes(terms: Iterable[bytes]) -> NDArray[np.uint64]:
-    return np.frombuffer(b"".join([blake2b(term, digest_size=8).digest() for term in terms]), "<u8")
+    return np.frombuffer(b"".join(map(_hash, terms)), "<u8")
+
+
+def _hash(term: bytes) -> bytes:
+    return blake2b(term, digest_size=8).digest()
 
 
 # --- segments --------------------------------------------------------------------------------------------------
@@ -247,83 +251,67 @@ def _from_arrays(
 
 
 class _Builder:
-    """Gathers counted identifiers row by row; identifiers are split into terms once each, at the end."""
+    """Gathers counted identifiers row by row; identifiers are numbered and split into terms at the end, all at once."""
 
     def __init__(self, *fields: str) -> None:
         self.keys: list[bytes] = []
-        self._ids = _Numbering[bytes]()
-        self._pairs = {field: _Pairs() for field in fields}
+        self._counters: dict[str, list[Counter[bytes]]] = {field: [] for field in fields}
 
     def add(self, key: bytes, *counts: Counter[bytes]) -> None:
         """A row, with its counts in the order of the fields."""
-        row = len(self.keys)
         self.keys.append(key)
-        for pairs, counter in zip(self._pairs.values(), counts, strict=True):
-            pairs.add(row, self._ids, counter)
+        for counters, counter in zip(self._counters.values(), counts, strict=True):
+            counters.append(counter)
 
     def segment(self) -> Segment:
-        splits = _Splits(self._ids)
+        identifiers = list(dict.fromkeys(chain.from_iterable(chain.from_iterable(self._counters.values()))))
+        numbers = dict(zip(identifiers, range(len(identifiers)), strict=True))
+        splits = _Splits(identifiers)
+        triples = {field: _triples(counters, numbers) for field, counters in self._counters.items()}
         fields, lengths = {}, {}
-        for field, pairs in self._pairs.items():
-            fields[field], lengths[field] = splits.postings(*pairs.arrays(), len(self.keys))
+        for field, found in triples.items():
+            fields[field], lengths[field] = splits.postings(*found, len(self.keys))
         if "body" in fields:
-            fields[_MENTIONED] = splits.presence(*self._pairs["body"].arrays())
-            fields[_DEFINED] = splits.presence(*self._pairs["names"].arrays())
+            fields[_MENTIONED] = splits.presence(*triples["body"])
+            fields[_DEFINED] = splits.presence(*triples["names"])
         return Segment(tuple(self.keys), fields, lengths)
 
 
-_K = TypeVar("_K")
+def _triples(
+    counters: Sequence[Counter[bytes]], numbers: Mapping[bytes, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """(row, identifier, times) of everything counted in one field."""
+    sizes = list(map(len, counters))
+    ids = np.fromiter(map(numbers.__getitem__, chain.from_iterable(counters)), np.int64, sum(sizes))
+    times = np.fromiter(chain.from_iterable(counter.values() for counter in counters), np.int64, sum(sizes))
+    return np.repeat(np.arange(len(sizes), dtype=np.int64), sizes), ids, times
 
 
-class _Numbering(dict[_K, int]):
-    """Numbers things in the order they are first asked for."""
-
-    def __missing__(self, thing: _K) -> int:
-        self[thing] = number = len(self)
-        return number
-
-
-class _Pairs:
-    """(row, identifier, times) triples of one field."""
-
-    def __init__(self) -> None:
-        self._rows = [0]
-        self._ids = [np.empty(0, np.int32)]
-        self._times = [np.empty(0, np.int64)]
-
-    def add(self, row: int, numbering: _Numbering[bytes], counter: Counter[bytes]) -> None:
-        self._rows.append(row)
-        self._ids.append(np.fromiter(map(numbering.__getitem__, counter), np.int32, len(counter)))
-        self._times.append(np.fromiter(counter.values(), np.int64, len(counter)))
-
-    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-        rows = np.repeat(np.array(self._rows, np.int64), [len(ids) for ids in self._ids])
-        return rows, np.concatenate(self._ids), np.concatenate(self._times)
+@lru_cache(maxsize=1 << 16)
+def _coded(identifier: bytes) -> tuple[bytes, bool, bytes]:
+    """The hashes of an identifier's terms, whether the last is the whole of it, and its own where it can be a name."""
+    terms = words.terms(identifier)
+    name = _hash(identifier) if _NAME.fullmatch(identifier) else b""
+    return b"".join([_hash(term.encode()) for term in terms]), len(terms) > 1 and terms[-1][0] == "=", name
 
 
 class _Splits:
     """The terms of every identifier of a builder, as arrays."""
 
-    def __init__(self, numbering: _Numbering[bytes]) -> None:
-        self._identifiers = list(numbering)
-        terms = _Numbering[str]()
-        flat: list[int] = []
-        lengths: list[int] = []
-        for identifier in self._identifiers:
-            of_it = words.terms(identifier)
-            lengths.append(len(of_it))
-            flat.extend(map(terms.__getitem__, of_it))
-        self._lengths = np.array(lengths, np.int64)
+    def __init__(self, identifiers: Sequence[bytes]) -> None:
+        coded = list(map(_coded, identifiers))
+        hashes = np.frombuffer(b"".join([of_it for of_it, _, _ in coded]), "<u8")
+        self._lengths = np.array([len(of_it) for of_it, _, _ in coded], np.int64) // 8
         self._starts = np.cumsum(self._lengths) - self._lengths
-        plain = np.array([not term.startswith("=") for term in terms], bool)
-        hashes = _hashes(term.encode() for term in terms)
-        self._hashes, ranks = np.unique(hashes, return_inverse=True)
-        self._flat = ranks.astype(np.int64)[np.array(flat, np.int64)] if flat else np.empty(0, np.int64)
-        self._plain = np.zeros(len(self._hashes), bool)
-        self._plain[ranks] = plain
+        self._hashes, self._flat = np.unique(hashes, return_inverse=True)
+        joined = np.array([joined for _, joined, _ in coded], bool)
+        self._plain = np.ones(len(self._hashes), bool)
+        self._plain[self._flat[(self._starts + self._lengths - 1)[joined]]] = False
+        self._named = np.array([bool(name) for _, _, name in coded], bool)
+        self._own = b"".join([name for _, _, name in coded])
 
     def postings(
-        self, rows: NDArray[np.int64], ids: NDArray[np.int32], times: NDArray[np.int64], row_count: int
+        self, rows: NDArray[np.int64], ids: NDArray[np.int64], times: NDArray[np.int64], row_count: int
     ) -> tuple[Postings, NDArray[np.uint32]]:
         """Postings of these identifiers' terms and each row's number of words (joined identifiers not among them)."""
         each = self._lengths[ids]
@@ -335,13 +323,12 @@ class _Splits:
     @cached_property
     def _names(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """The hashes of the identifiers that can be names, and the place of each identifier among them, or -1."""
-        names = {i: identifier for i, identifier in enumerate(self._identifiers) if _NAME.fullmatch(identifier)}
-        hashes, places = np.unique(_hashes(names.values()), return_inverse=True)
-        rank = np.full(len(self._identifiers), -1, np.int64)
-        rank[np.fromiter(names, np.int64, len(names))] = places
+        hashes, places = np.unique(np.frombuffer(self._own, "<u8"), return_inverse=True)
+        rank = np.full(len(self._named), -1, np.int64)
+        rank[self._named] = places
         return hashes, rank
 
-    def presence(self, rows: NDArray[np.int64], ids: NDArray[np.int32], times: NDArray[np.int64]) -> Postings:
+    def presence(self, rows: NDArray[np.int64], ids: NDArray[np.int64], times: NDArray[np.int64]) -> Postings:
         """Which rows hold which identifiers, as written; what cannot be a name is left out."""
         hashes, rank = self._names
         kept = rank[ids] >= 0

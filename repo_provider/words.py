@@ -64,7 +64,7 @@ def count(data: bytes) -> Counter[str]:
 def terms(identifier: bytes) -> tuple[str, ...]:
     """The index terms of one identifier: its stemmed subwords and, where it has several, itself as a whole."""
     parts = subwords(identifier[:_LONGEST].decode("utf-8", "ignore"))
-    stems = tuple(stem(part) for part in parts)
+    stems = tuple(map(stem, parts))
     return (*stems, whole(parts)) if len(parts) > 1 and identifier.isascii() else stems
 
 
@@ -75,17 +75,19 @@ def whole(parts: tuple[str, ...]) -> str:
 
 def subwords(identifier: str) -> tuple[str, ...]:
     """Lower-case parts of a name in any case style, or of a run of any script."""
-    if identifier.isascii():
-        return tuple(_ascii_parts(identifier))
-    return tuple(_unicode_parts(identifier))
+    return tuple(_ascii_parts(identifier) if identifier.isascii() else _unicode_parts(identifier))
 
 
-def _ascii_parts(identifier: str) -> Iterator[str]:
+def _ascii_parts(identifier: str) -> list[str]:
+    parts: list[str] = []
     for piece in identifier.split("_"):
-        if _HEX.fullmatch(piece):
-            yield piece  # an object id is one word
-        else:
-            yield from (part.lower() for part in _PART.findall(piece))
+        if piece.isdigit() or (piece.isalpha() and (piece.islower() or piece.istitle() or piece.isupper())):
+            parts.append(piece.lower())  # most are of one case: `_PART` would say the same
+        elif _HEX.fullmatch(piece):
+            parts.append(piece)  # an object id is one word
+        elif piece:
+            parts += map(str.lower, _PART.findall(piece))
+    return parts
 
 
 def _unicode_parts(identifier: str) -> Iterator[str]:
