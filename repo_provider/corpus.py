@@ -33,6 +33,8 @@ FIRST = 48
 """Files counted on the spot while the workers start."""
 FIRST_BATCH_BYTES, BATCH_BYTES = 1 << 16, 1 << 20
 """Bytes of files a worker counts at a time: few at first, so that a deadline finds something done, then ever more."""
+FILE_BYTES = 1 << 11
+"""What any file counts as at least there: it has to be opened, however small it is."""
 KEPT_AT = 32
 """Files counted one by one after which the counts move into the store."""
 WALL = 10.0
@@ -272,7 +274,7 @@ class Corpus:
                 unreadable.append(path)
                 continue
             batch.append((path, text))
-            size += len(text.data)
+            size += max(len(text.data), FILE_BYTES)
             if size >= enough * self._workers.count:
                 yield batch
                 batch, size, enough = [], 0, min(2 * enough, BATCH_BYTES)

@@ -89,7 +89,8 @@ class Snapshot(Struct, frozen=True):
     the line: the window that is certain for anything in it without a look at history; both None for the working
     tree. `head` is HEAD's tree as (path -> blob) beside a working tree, None where there is no commit.
     `skipped` counts what the snapshot names but does not serve: reason -> paths. `sparse` are the paths that a sparse
-    checkout leaves out of the working tree, with the blobs they have in the index.
+    checkout leaves out of the working tree, with the blobs they have in the index. `partial`: there was no time to
+    list all of it.
     """
 
     entries: Mapping[Path, Entry]
@@ -100,6 +101,7 @@ class Snapshot(Struct, frozen=True):
     head_commit: CommitId | None = None
     skipped: Mapping[str, tuple[Path, ...]] = {}
     sparse: Mapping[Path, BlobId] = {}
+    partial: bool = False
 
 
 class Span(Struct, frozen=True, order=True, gc=False):

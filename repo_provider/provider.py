@@ -55,6 +55,8 @@ OUTLINED = 40
 """Files of the shortlist that are parsed: those that may end up in the answer."""
 IN_TIME = 0.94
 """Of the time a query has: what all of it may take; the rest is for writing the answer down on a busy machine."""
+LISTING = 0.4
+"""Of the time a query has: what listing the files on disk may take before those found so far have to do."""
 COUNTING = 0.6
 """Of the time a query has: what counting words may take before the files counted so far have to do."""
 EXPLAINING, EXPLAINING_EARLY = 0.3, 0.6
@@ -175,7 +177,7 @@ class Provider:
     # --- snapshots ----------------------------------------------------------------------------------------------
 
     def _snapshot(self, as_of: Instant | None, deadline: float | None) -> Snapshot | None:
-        return self.now(deadline) if as_of is None else self.at(as_of, deadline)
+        return self.now(_share(deadline, LISTING)) if as_of is None else self.at(as_of, deadline)
 
     def at(self, instant: Instant, deadline: float | None = None) -> Snapshot | None:
         """The snapshot an instant means; None where it has no answer: before the first commit, or not here."""
@@ -189,7 +191,10 @@ class Provider:
         return found
 
     def now(self, deadline: float | None = None) -> Snapshot:
-        """The working tree; the tip of the served ref where there is none or a ref was chosen. Raises Late."""
+        """The working tree; the tip of the served ref where there is none or a ref was chosen.
+
+        At the deadline the files found so far. Raises Late.
+        """
         if self.repository.root is None or self.settings.ref is not None:
             tip = self.repository.head()
             try:
@@ -198,6 +203,8 @@ class Provider:
                 self._say_once("the tree of the tip is not here: there is nothing to answer from")
                 return Snapshot({})
         fresh = self.repository.working_tree(deadline)
+        if fresh.partial:
+            return fresh
         with self._recent:
             if self._working != fresh:  # the same object again is what lets views be remembered
                 self._working = fresh
@@ -271,6 +278,8 @@ class Provider:
             return ContextQueryResult((), truncated=True), ()
         if snapshot is None:
             return ContextQueryResult((), truncated=False), ()
+        if snapshot.partial:
+            cut("files were not all listed in time")
         plan = self._anchored(plan, snapshot, deadline, cut)
         survey, messages = self._surveyed(plan, snapshot, deadline, cut, report)
         found = self._graph(plan, survey)

@@ -29,7 +29,7 @@ from pygit2.enums import ConfigLevel, ObjectType, Option, RepositoryOpenFlag
 
 from repo_provider import disk
 from repo_provider.errors import BadRequest, Unavailable
-from repo_provider.model import BlobId, CommitId, Entry, KeyValues, Path, Snapshot, check, in_time
+from repo_provider.model import BlobId, CommitId, Entry, KeyValues, Late, Path, Snapshot, check, in_time
 from repo_provider.refs import BadRef, Refs
 from repo_provider.worktree import (
     Excludes,
@@ -551,19 +551,25 @@ class Repository:
     def working_tree(self, deadline: float | None = None) -> Snapshot:
         """The files on disk as they are now: tracked, and untracked but not ignored.
 
-        Raises Unavailable (`bare`) where there is no working tree, and Late.
+        At the deadline those found so far. Raises Unavailable (`bare`) where there is no working tree, and Late.
         """
         if self._working is None:
             raise Unavailable("a bare repository has no working tree", reason="bare")
         commit = self._head_in_reach()
-        at_head = None if commit is None else self._at_head(commit, deadline)
-        with in_time(self._scan_lock, deadline):
-            names = self._tracked(at_head, deadline)
-            scan = self._working.scan(names, self._excludes(), self.blob, self.store, deadline)
-            of = commit, id(at_head), id(names), id(scan)
-            if self._seen[0] != of:
-                self._seen = of, _beside(commit, at_head, names, scan), (at_head, names, scan)
-            return self._seen[1]
+        try:
+            at_head = None if commit is None else self._at_head(commit, deadline)
+            with in_time(self._scan_lock, deadline):
+                names = self._tracked(at_head, deadline)
+                scan = self._working.scan(names, self._excludes(), self.blob, self.store, deadline)
+                of = commit, id(at_head), id(names), id(scan)
+                if self._seen[0] != of:
+                    self._seen = of, _beside(commit, at_head, names, scan), (at_head, names, scan)
+                return self._seen[1]
+        except Late:
+            found = self._working.so_far()
+            if not found:
+                raise
+            return Snapshot(found, head_commit=commit, partial=True)
 
     def _head_in_reach(self) -> CommitId | None:
         """None also where its objects are out of reach: the files on disk are here all the same."""

@@ -47,6 +47,9 @@ class UnreadableIndex(Exception):
 MAX_NAME_BYTES = 4096
 """What a file system takes. Shorter than what a few bytes can make of a name that builds on the one before."""
 
+MAX_DIRECTORIES = 1_000_000
+"""What lies below further ones is `too_many`."""
+
 _GITLINK, _DIRECTORY = 0o160000, 0o040000
 
 
@@ -187,6 +190,7 @@ class WorkingTree:
         self.file_limit = file_limit
         self._known: dict[bytes, _Known] = {}
         self._hashed: dict[bytes, _Known] = {}  # by scans that did not come to their end
+        self._found: dict[bytes, _Known] = {}  # by the scan that is under way
         self._asked: set[bytes] = set()
         self._names: Tracked | None = None
         self._directories: dict[bytes, _Directory] = {}
@@ -212,7 +216,7 @@ class WorkingTree:
         known = self._directories if names is self._names else {}
         walk = _Walk(self.root, names, excludes, absent_blob, known)
         self._recall({b"", *names.directories}, store)
-        found: dict[bytes, _Known] = {}
+        found = self._found = {}
         try:
             for folder, directory in walk.run(deadline):
                 self._recall({folder.prefix.rstrip(b"/")}, store)
@@ -233,6 +237,11 @@ class WorkingTree:
             last = Scan({Path(path): found[path].entry for path in sorted(found)}, skipped, notes)
             self._last = found, last
         return last
+
+    def so_far(self) -> Mapping[Path, Entry]:
+        """What scans have found, one under way in another thread included; of no one moment, and not all of it."""
+        found = {**self._last[0], **self._hashed, **self._found}
+        return {Path(path): found[path].entry for path in sorted(found)}
 
     def _files(
         self, folder: _Folder, directory: _Directory, skipped: dict[str, list[bytes]], deadline: float | None
@@ -417,18 +426,19 @@ class _Walk:
     def run(self, deadline: float | None) -> Iterator[tuple[_Folder, _Directory]]:
         """Every directory that is walked, open while it is the caller's turn. Raises Late."""
         pending: list[tuple[bytes, bool, _RuleList]] = [(b"", False, self.general)]
-        way: list[_Folder] = []  # those above, as far as they are kept open
+        way: list[_Folder] = []  # those above, the nearest last, as far as they are kept open
         try:
             while pending:
                 check(deadline)
                 prefix, ignored, above = pending.pop()
                 while way and not prefix.startswith(way[-1].prefix):
                     way.pop().close()
-                if len(prefix) > MAX_NAME_BYTES:
-                    self._skip("path_too_long", prefix.rstrip(b"/"))
+                if len(prefix) > MAX_NAME_BYTES or len(self.directories) == MAX_DIRECTORIES:
+                    too_long = len(prefix) > MAX_NAME_BYTES
+                    self._skip("path_too_long" if too_long else "too_many", prefix.rstrip(b"/"))
                     continue
-                while len(way) >= _MOST_OPEN:
-                    way.pop().close()
+                if len(way) == _MOST_OPEN:
+                    way.pop(0).close()
                 try:
                     way.append(_Folder(self.root, prefix, way[-1] if way else None))
                     one = self._directory(way[-1], ignored, above, deadline)
