@@ -89,8 +89,9 @@ def candidates(
     """
     information = weigh(plan, matches)
     fields = _field_parts(matches, information)
-    score = sum((WEIGHTS.get(name, 0.0) * values for name, values in fields.items()), np.zeros(len(matches.paths)))
-    score = score + WEIGHTS.get("central", 0.0) * np.log1p(matches.centrality) * (score > 0)
+    words = sum((WEIGHTS.get(name, 0.0) * values for name, values in fields.items()), np.zeros(len(matches.paths)))
+    central = np.log1p(matches.centrality)
+    score = words + WEIGHTS.get("central", 0.0) * central * (words > 0)
     given = {"place": _mentioned(plan, matches.paths), **_at_hand(plan, matches.paths, neighbours)}
     for name, rows_of in given.items():
         for row, value in rows_of.items():
@@ -103,17 +104,27 @@ def candidates(
         if term[0] != "=":
             said[root(term)] = max(value, said.get(root(term), 0.0))
     whole = frozenset(term[1:] for term in matches.terms if term[0] == "=")
+    told = [
+        {**_path_parts(path, said, whole), **_trait_parts(traits(path) - plan.wanted)}
+        for path in map(matches.paths.__getitem__, rows)
+    ]
+    most = min(max(SHORTLIST, 4 * plan.max_frames), MOST_LISTED)
+    rough = score[rows] + WEIGHTS.get("central", 0.0) * central[rows] * (words[rows] <= 0) + [*map(total, told)]
+    least = np.partition(rough, -most)[-most] - ROUGHLY if len(rows) > most else -math.inf
     found = []
-    columns = zip(*(values[rows].tolist() for values in fields.values()), strict=True)
-    for row, column in zip(rows, columns, strict=True):
-        parts = {name: value for name, value in zip(fields, column, strict=True) if value}
-        parts["central"] = math.log1p(float(matches.centrality[row]))
-        parts |= {name: rows_of[row] for name, rows_of in given.items() if row in rows_of}
-        parts |= _path_parts(matches.paths[row], said, whole)
-        parts |= _trait_parts(traits(matches.paths[row]) - plan.wanted)
-        found.append(Candidate(matches.paths[row], total(parts), parts))
+    for row, of_path, about in zip(rows, told, rough.tolist(), strict=True):
+        if about >= least or row in given.get("anchor", ()):
+            parts = {name: float(values[row]) for name, values in fields.items() if values[row]}
+            parts["central"] = float(central[row])
+            parts |= {name: rows_of[row] for name, rows_of in given.items() if row in rows_of}
+            parts |= of_path
+            found.append(Candidate(matches.paths[row], total(parts), parts))
     found.sort(key=lambda candidate: ("anchor" not in candidate.parts, -candidate.score, candidate.path))
-    return found[: min(max(SHORTLIST, 4 * plan.max_frames), MOST_LISTED)]
+    return found[:most]
+
+
+ROUGHLY = 1e-6
+"""More than the order of adding can change a score by."""
 
 
 def total(parts: Mapping[str, float]) -> float:
@@ -243,10 +254,10 @@ UNSAID = 3.0  # information of a word of a file's name that the question does no
 
 def _path_parts(path: Path, said: Mapping[str, float], whole: frozenset[str]) -> dict[str, float]:
     words, folder, joined = _named(path)
+    if said.keys().isdisjoint(words) and said.keys().isdisjoint(folder) and joined not in whole:
+        return {}
     everything = sum(said.values()) or 1.0
     hit = sum(said[word] for word in words if word in said)
-    if not hit and joined not in whole and not any(word in said for word in folder):
-        return {}
     return {
         "stem": hit / (sum(said.get(word, UNSAID) for word in words) or 1.0),
         "stem_share": hit / everything,
@@ -257,8 +268,7 @@ def _path_parts(path: Path, said: Mapping[str, float], whole: frozenset[str]) ->
 
 
 def _trait_parts(unwanted: frozenset[str]) -> dict[str, float]:
-    parts = {"unwanted": 1.0} if unwanted else {}
-    return parts | {f"unwanted_{trait}": 1.0 for trait in sorted(unwanted)}
+    return {"unwanted": 1.0, **{f"unwanted_{trait}": 1.0 for trait in sorted(unwanted)}} if unwanted else {}
 
 
 def _mentioned(plan: Plan, paths: Sequence[Path]) -> dict[int, float]:
@@ -347,7 +357,7 @@ class _Words:
 
     def beginnings(self, wanted: _Wanted) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Offsets where a word begins with the letters of a wanted one, and which; in order of the wanted."""
-        lows, highs = np.searchsorted(self._keys, wanted.lows), np.searchsorted(self._keys, wanted.highs, "right")
+        lows, highs = self._keys.searchsorted(wanted.lows), self._keys.searchsorted(wanted.highs, "right")
         found = [self._at[low:high] for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
         for i, word in wanted.long:
             found[i] = found[i][[self._data[at : at + len(word)].lower() == word for at in found[i].tolist()]]
@@ -478,10 +488,12 @@ class _File:
     def _valued_names(self) -> dict[int, float]:
         """For each definition whose name says some of the question: how much of it, times how much of the name."""
         values: dict[int, float] = {}
-        for index in self._names.saying(self._wanted.stems):
+        shares = self._wanted.stems
+        for index in self._names.saying(shares):
             stems = _stems(self._names.definitions[index].name)
-            hit = sum(self._wanted.stems[stem] for stem in sorted(stems) if stem in self._wanted.stems)
-            values[index] = hit * hit / (hit + 0.3 * sum(stem not in self._wanted.stems for stem in stems))
+            said = [shares[stem] for stem in stems if stem in shares]
+            hit = sum(said)
+            values[index] = hit * hit / (hit + 0.3 * (len(stems) - len(said)))
         return values
 
     def _named_definitions(self) -> list[tuple[float, int]]:
@@ -623,8 +635,9 @@ def _whole_lines(data: bytes, start: int, end: int) -> Span:
 
 
 @lru_cache(maxsize=1 << 17)
-def _stems(name: str) -> frozenset[str]:
-    return frozenset(map(stem, subwords(name)))
+def _stems(name: str) -> tuple[str, ...]:
+    """The words of a name, in sorted order, each once."""
+    return tuple(sorted(set(map(stem, subwords(name)))))
 
 
 @lru_cache(maxsize=1 << 17)
