@@ -35,8 +35,10 @@ def main() -> None:
 
 def _serve(arguments: list[str]) -> NoReturn:
     from repo_provider import stdio
+    from repo_provider.cache import share_one_heap
 
     stdin, stdout = stdio.claim()  # before anything else is imported: imports may warn or print
+    share_one_heap()  # before there are threads
 
     from repo_provider.errors import ProviderError
     from repo_provider.settings import read, resolve

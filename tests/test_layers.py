@@ -68,7 +68,19 @@ MAP: dict[str, set[str]] = {
     "cli": VALUES
     | {"settings", "globs", "wire", "session", "stdio", "httpd", "mcp_server", "display", "provider", "versions"}
     | {"attest", "tokens", "store", "syntax"},
-    "__main__": {"errors", "protocol", "settings", "session", "stdio", "httpd", "attest", "tokens", "provider", "cli"}
+    "__main__": {
+        "cache",
+        "errors",
+        "protocol",
+        "settings",
+        "session",
+        "stdio",
+        "httpd",
+        "attest",
+        "tokens",
+        "provider",
+        "cli",
+    }
     | {"mcp_server"},
 }
 """Module -> the modules of this package it may import."""
