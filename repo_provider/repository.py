@@ -69,7 +69,7 @@ MAX_ALTERNATES = 64
 MAX_SETTINGS = 64
 """Files of settings, those included counted as often as they are."""
 MAX_INDEX_BYTES = 256 << 20
-MAX_SHALLOW_BYTES = 16 << 20
+MAX_SHALLOW_BYTES = 1 << 20
 MAX_TAGS = 64
 """Tags of tags that are followed to a commit."""
 
@@ -307,6 +307,7 @@ class Repository:
         self._own_objects = os.path.join(common_dir, "objects")
         self._config_files: tuple[str, ...] = ()
         self._borrowed: tuple[object, tuple[str, ...]] = (None, ())
+        self._boundary: tuple[object, frozenset[CommitId]] = (None, frozenset())
         self._lock = threading.Lock()
         self._stock: list[Objects] = []
         self._stock_stamp: object = None
@@ -651,11 +652,15 @@ class Repository:
 
     def shallow(self) -> frozenset[CommitId]:
         """Commits whose parents a shallow clone has cut off."""
-        try:
-            lines = disk.read(os.path.join(self.common_dir, "shallow"), MAX_SHALLOW_BYTES)[0].split()
-        except OSError:
-            return frozenset()
-        return frozenset(CommitId(bytes.fromhex(line.decode())) for line in lines if _FULL_HEX.fullmatch(line))
+        path = os.path.join(self.common_dir, "shallow")
+        state = disk.state(path)
+        if state is None or state != self._boundary[0]:
+            try:
+                lines = disk.read(path, MAX_SHALLOW_BYTES)[0].split()
+            except OSError:
+                lines = []
+            self._boundary = state, frozenset(CommitId(_id(line)) for line in lines if _FULL_HEX.fullmatch(line))
+        return self._boundary[1]
 
     def notes(self) -> list[str]:
         """What a reader of an answer should know about this repository, in fixed order."""
