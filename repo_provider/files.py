@@ -154,14 +154,15 @@ def language_of(path: Path, data: bytes) -> Language:
     A lock file is plain text whatever it is written in: a grammar gains nothing from it.
     """
     table = _table()
-    name = path[path.rfind(b"/") + 1 :].lower()
+    written = path[path.rfind(b"/") + 1 :]
+    name = written.lower()
     if _LOCKFILE.fullmatch(name):
         return languages()[PLAIN]
     return (
         _by_modeline(table, data)
         or table.names.get(name)
         or _by_extension(table, name, data)
-        or table.names.get(name.partition(b".")[0])
+        or _by_stem(table, written)
         or _by_shebang(table, data)
         or languages()[PLAIN]
     )
@@ -186,6 +187,13 @@ def _by_extension(table: _Table, name: bytes, data: bytes) -> Language | None:
             if claims:
                 return claims[0] if len(claims) == 1 else _by_content(claims, data)
     return None
+
+
+def _by_stem(table: _Table, name: bytes) -> Language | None:
+    """`Dockerfile.dev` and `Makefile.am`, spelled as the manifest has them: `build.log` is no `BUILD`."""
+    stem = name.partition(b".")[0]
+    language = table.names.get(stem.lower())
+    return language if language and stem.decode("utf-8", "replace") in language.filenames else None
 
 
 def _by_content(claims: tuple[Language, ...], data: bytes) -> Language:
