@@ -44,7 +44,7 @@ from repo_provider.protocol import line_starts
 if TYPE_CHECKING:
     import tree_sitter
 
-REVISION = "2"
+REVISION = "3"
 """Changes whenever this module, `sections` or a struct they fill would give another outline for the same bytes."""
 
 MAX_BYTES = 4 << 20
@@ -89,15 +89,18 @@ def _rules(language: str) -> tuple[sections.Rule, ...]:
 
 
 def _with_embedded(own: Outline, data: bytes, language: Language) -> Outline:
-    """Adds what is written in other languages inside a file: the script of a page or component.
+    """Adds what is written in other languages inside a file: the scripts of a page or component.
 
-    Each part is read with everything around it blanked out, so that every offset is one of the whole file.
+    All parts of one language are read together with everything around them blanked out, so that every offset is one
+    of the whole file.
     """
     for part in language.outline.get("embedded", ()):
-        for found in re.finditer(part["pattern"].encode(), data):
-            named = found.groupdict().get("language")
-            inner = outline(_only(data, found.start("text"), found.end("text")), _embedded_language(part, named))
-            own = _joined(own, inner, Span(found.start(), found.end()))
+        found: dict[str, list[re.Match[bytes]]] = {}
+        for match in re.finditer(part["pattern"].encode(), data):
+            found.setdefault(_embedded_language(part, match.groupdict().get("language")), []).append(match)
+        for name, matches in sorted(found.items()):
+            inner = outline(_only(data, [Span(*match.span("text")) for match in matches]), name)
+            own = _joined(own, inner, [Span(*match.span()) for match in matches])
     return own
 
 
@@ -107,15 +110,19 @@ def _embedded_language(part: Mapping[str, Any], named: bytes | None) -> str:
     return languages_by_name.get(named.decode("utf-8", "replace"), fallback) if named else fallback
 
 
-def _only(data: bytes, start: int, end: int) -> bytes:
-    return _blank(data[:start]) + data[start:end] + _blank(data[end:])
+def _only(data: bytes, parts: Sequence[Span]) -> bytes:
+    kept, last = [], 0
+    for part in parts:
+        kept += [_blank(data[last : part.start]), data[part.start : part.end]]
+        last = part.end
+    return b"".join((*kept, _blank(data[last:])))
 
 
 def _blank(data: bytes) -> bytes:
     return re.sub(rb"[^\n]", b" ", data)
 
 
-def _joined(outer: Outline, inner: Outline, where: Span) -> Outline:
+def _joined(outer: Outline, inner: Outline, parts: Sequence[Span]) -> Outline:
     """Two outlines of one file as one; inner definitions keep their names, whatever is around them."""
     merged = sorted(
         [(d.span.start, -d.span.end, 0, i) for i, d in enumerate(outer.definitions)]
@@ -135,10 +142,15 @@ def _joined(outer: Outline, inner: Outline, where: Span) -> Outline:
             for r in refs
         ),
         imports=(*outer.imports, *inner.imports),
-        blocks=tuple(sorted({*outer.blocks, *(b for b in inner.blocks if where.start < b < where.end)})),
+        blocks=tuple(sorted({*outer.blocks, *(b for b in inner.blocks if _is_inside(b, parts))})),
         complete=outer.complete and inner.complete,
         note=outer.note or inner.note,
     )
+
+
+def _is_inside(offset: int, parts: Sequence[Span]) -> bool:
+    at = bisect_right(parts, offset, key=lambda part: part.start) - 1
+    return at >= 0 and parts[at].start < offset < parts[at].end
 
 
 def _notebook(data: bytes, language: Language) -> Outline:
@@ -149,7 +161,7 @@ def _notebook(data: bytes, language: Language) -> Outline:
     """
     written = sections.notebook_code(data)
     code = sections.moved(outline(written, language.outline["code"]), written, data)
-    return _joined(sections.notebook(data, language.name), code, Span(0, len(data)))
+    return _joined(sections.notebook(data, language.name), code, [Span(0, len(data))])
 
 
 def _plain(data: bytes, language: Language, note: str) -> Outline:
@@ -390,13 +402,22 @@ class _Analyser:
         return _Reading(self, data).outline(matches, tree.root_node)
 
     def masked(self, data: bytes) -> bytes:
-        """The text with what no grammar of the language knows blanked out (macros of C); offsets and lines stay.
+        """The text with what no grammar knows blanked out: macros of C, one side of a conflict. Offsets stay.
 
         Each pattern finds its literal start fast, and its group is what is blanked.
         """
+        if b"<<<<<<< " in data:
+            data = _CONFLICT.sub(_with_blank, _CONFLICT_START.sub(_with_blank, data))
         for mask in self.masks:
             data = mask.sub(_with_blank, data)
         return data
+
+
+_CONFLICT_START = re.compile(rb"(?m)^(<{7} [^\n]*)$")
+_CONFLICT = re.compile(
+    rb"(?m)^((?:\|{7} [^\n]*\n(?:(?!={7}\r?$)[^\n]*\n)*)?={7}\r?\n(?:(?!>{7} )[^\n]*\n)*>{7} [^\n]*)$"
+)
+"""From the end of our side to the end of theirs."""
 
 
 def _with_blank(found: re.Match[bytes]) -> bytes:

@@ -49,6 +49,37 @@ def test_a_definition_that_the_parser_swallows_is_found_by_its_line() -> None:
     assert {"last", "very_last"} <= set(names(outline))
 
 
+CONFLICT = b"""class A {
+<<<<<<< HEAD
+  void f() {
+    g();
+||||||| base
+  void f(
+=======
+  void h() { {
+>>>>>>> topic
+  }
+  int last() { return 1; }
+}
+"""
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_of_a_conflict_our_side_is_read(end: bytes) -> None:
+    data = CONFLICT.replace(b"\n", end)
+    outline = syntax.outline(data, "java")
+    check(outline, data)
+    assert ["A", "A.f", "A.last"] == names(outline)
+
+
+def test_scripts_of_one_page_are_read_together() -> None:
+    """Their number does not multiply the work: each was read with the whole page around it."""
+    data = b"<p>\n<script>\nfunction f() {}\n</script>\n<script lang=ts>\nenum E { a }\n</script>\n" * 2_000
+    outline = syntax.outline(data, "vue")
+    check(outline, data)
+    assert 2_000 == names(outline).count("f") == names(outline).count("E")
+
+
 @fault(83)
 def test_a_byte_order_mark_does_not_hide_the_first_definition() -> None:
     data = b"\xef\xbb\xbfdef first(): pass\n"
