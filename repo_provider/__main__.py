@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run the command that was typed; the process ends with its exit code."""
+    os.putenv("OPENBLAS_NUM_THREADS", "1")  # numpy would start one a core, and interrupt us where it gets none
     arguments = sys.argv[1:]
     if arguments[:1] in (["serve"], ["mcp"]) and not {"-h", "--help"} & set(arguments):
         {"serve": _serve, "mcp": _mcp}[arguments[0]](arguments[1:])

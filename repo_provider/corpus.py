@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from repo_provider import files, imports, lexical, syntax
 from repo_provider.cache import Cache
+from repo_provider.errors import Unavailable
 from repo_provider.model import BlobId, CommitId, Outline, Path, Snapshot, Text
 from repo_provider.repository import Repository
 from repo_provider.store import Store
@@ -250,11 +251,13 @@ class Corpus:
             if self._closed or (self._behind is not None and self._behind.is_alive()):
                 return
             self._behind = threading.Thread(target=self._finish, args=(survey.snapshot,), daemon=True)
-            self._behind.start()
+            with suppress(RuntimeError, MemoryError):  # no thread to be had: the next answer tries again
+                self._behind.start()
 
     def _finish(self, snapshot: Snapshot) -> None:
-        self._fill(snapshot, None, None)
-        self.keep()
+        with suppress(Unavailable):  # which the next question will meet, and report
+            self._fill(snapshot, None, None)
+            self.keep()
 
     def keep(self) -> None:
         """Move what was counted since the last time into the store."""
@@ -363,14 +366,18 @@ class Corpus:
             payloads = [syntax.encode_task(*tasks[key]) for key in wanted]
             encoded = self._workers.run(_OUTLINE_TASK, payloads, wall=WALL, deadline=deadline, background=background)
             found |= {key: data for key, data in zip(wanted, encoded, strict=True) if data is not None}
-            if len(found) == len(tasks) or _over(deadline) or _over(hanging) or self._closed:
+            if len(found) == len(tasks) or self._given_up(deadline) or _over(hanging):
                 break
         self._parsing.update(tasks[key][1] for key in found)
-        if not _over(deadline) and not self._closed:
+        if not self._given_up(deadline):
             lost = [key for key in tasks if key not in found]
             self._strikes.update(lost)
             self._failing.update(tasks[key][1] for key in lost)
         return found
+
+    def _given_up(self, deadline: float | None) -> bool:
+        """Whether what was not parsed is nobody's fault but ours."""
+        return _over(deadline) or self._closed or self._workers.starved
 
     def _worth_a_try(self, key: bytes, language: str) -> bool:
         """Whether to risk a worker on a file; one that cost many is passed over 1, 3, 7, ... times in between."""

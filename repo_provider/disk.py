@@ -7,8 +7,12 @@ at what libgit2 is about to read itself, which waits and takes any size.
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 import stat
+
+from repo_provider.errors import Unavailable
 
 SMALL = 1 << 20
 """Bytes of what is written by hand or by git in a line or two: settings, ignore rules, one ref."""
@@ -32,10 +36,12 @@ def read(
     """A regular file's bytes, all of them, and its state before they were read.
 
     `path` hangs on the descriptor of a `folder` where one is given. Raises OSError: NotAFile, TooLarge, and what the
-    system says, of a link too where it is not to be followed.
+    system says, of a link too where it is not to be followed. Raises Unavailable as `refused` has it.
     """
     try:
         descriptor = os.open(path, _READ | (0 if follow else _NO_LINK), dir_fd=folder)
+    except OSError as error:
+        raise refused(error) from None
     except ValueError as error:  # a zero byte in the path, which somebody else wrote down
         raise FileNotFoundError(str(error)) from None
     try:
@@ -49,6 +55,29 @@ def read(
         return data, status
     finally:
         os.close(descriptor)
+
+
+_SHORT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN))
+
+
+def refused(error: OSError) -> Exception:
+    """What to raise for a file that could not be opened: Unavailable where it was not the file's doing.
+
+    A process that may open no more files knows nothing of those there are, and an answer that went without them would
+    pass for a whole one.
+    """
+    if error.errno in _SHORT:
+        return Unavailable(f"the system gives no more files or memory for now: {error.strerror}", reason="exhausted")
+    return error
+
+
+def check_means(size: int) -> None:
+    """That a file could be opened now, and so many bytes of it be mapped. Raises Unavailable."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+        mmap.mmap(-1, size).close()
+    except OSError as error:
+        raise refused(error) from None
 
 
 def check(path: str, most: int = SMALL) -> None:

@@ -14,6 +14,7 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -151,7 +152,8 @@ class Provider:
     def warm(self) -> None:
         """Prepare for the first question: the index of what is served now, then the outlines of all of it."""
         if self._counts is not None:
-            threading.Thread(target=self._counts.tokenizer.warm, daemon=True).start()
+            with suppress(RuntimeError, MemoryError):  # no thread to be had: the first question loads it
+                threading.Thread(target=self._counts.tokenizer.warm, daemon=True).start()
         self._fill(self.now(), None)
 
     def _fill(self, snapshot: Snapshot, report: Report | None) -> None:

@@ -46,7 +46,8 @@ from repo_provider.worktree import (
 pygit2.option(Option.SET_EXTENSIONS, ["partialclone", "preciousobjects"], 2)
 pygit2.option(Option.ENABLE_STRICT_HASH_VERIFICATION, False)  # checked here instead, in half the time
 pygit2.option(Option.SET_CACHE_MAX_SIZE, 16 << 20)
-pygit2.option(Option.SET_MWINDOW_SIZE, 4 << 20)  # mapped pack pages count as ours
+_WINDOW = 4 << 20
+pygit2.option(Option.SET_MWINDOW_SIZE, _WINDOW)  # mapped pack pages count as ours
 pygit2.option(Option.SET_MWINDOW_MAPPED_LIMIT, 64 << 20)
 
 _FAILURES = (KeyError, ValueError, OSError, pygit2.GitError)
@@ -479,6 +480,7 @@ class Repository:
             return any(e.name.endswith(".promisor") and e.value == "true" for e in objects.config)
 
     def _why_missing(self, name: bytes) -> Exception:
+        disk.check_means(_WINDOW)
         self._lacking = True
         return self._out_of_reach() or Missing(name)
 

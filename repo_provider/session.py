@@ -268,6 +268,8 @@ def _error_reply(service: Service, id: str | None, error: BaseException) -> Repl
 
 
 def _trace(error: BaseException) -> str:
-    from traceback import format_exception  # only ever needed here
-
+    try:
+        from traceback import format_exception  # only ever needed here
+    except Exception:  # a process that may open no more files cannot load it
+        return repr(error)
     return "".join(format_exception(error))

@@ -196,9 +196,11 @@ class _Edge:
         if os.name == "posix":
             for stream in (self.stdin, self.stdout):  # a host may share a pipe end that it made non-blocking for itself
                 os.set_blocking(stream, True)
-        if not all(self._start(target) for target in (self._read, self._write, *[self._work] * workers)):
+        if not all(map(self._start, (self._write, self._work, self._read))):  # nothing is read that nobody could answer
             log("repo-provider: the system gives no threads")
             return 2
+        for _ in range(workers - 1):
+            self._start(self._work)
         how = self._wait("shutdown", "eof", "broken", "signal")
         if how == "eof":
             how = self._wait("idle", "broken", "signal")

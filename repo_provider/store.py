@@ -141,8 +141,10 @@ class Store:
             return
         with self._wake:
             if self._thread is None and not self._closing:
-                self._thread = threading.Thread(target=self._write_behind, name="store", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._write_behind, name="store", daemon=True)
+                with suppress(RuntimeError, MemoryError):  # none to be had now: a later call, or `close`, writes it
+                    thread.start()
+                    self._thread = thread
             self._wake.notify()
 
     def flush(self) -> bool:

@@ -50,6 +50,8 @@ class Workers:
         self._slots: list[_Slot] = []
         self._closed = False
         self._watching = False
+        self.starved = False
+        """Whether the last process to be given work did not come so far: the system's fault then, not a payload's."""
 
     def run(
         self,
@@ -88,7 +90,8 @@ class Workers:
         module = task.partition(":")[0].encode()
         errand = threading.Thread(target=self.run, args=(_LOAD_TASK, [module] * self.count), kwargs={"wall": LOAD_WALL})
         errand.daemon = True
-        errand.start()
+        with contextlib.suppress(RuntimeError, MemoryError):  # no thread to be had: the first run starts them
+            errand.start()
 
     def close(self) -> None:
         """Kills every worker at once; runs under way return what they have."""
@@ -151,13 +154,18 @@ class Workers:
                 run.results[index] = result
             run.waiting.discard(index)
             run.crashes = 0
+            self.starved = False
             if not run.waiting:
                 self._state.notify_all()
 
     def _lost(self, run: _Run, index: int | None, rest: Sequence[int]) -> None:
-        """A worker died: the payload it had in hand is lost, those behind it go back to the front."""
+        """A worker died: the payload it had in hand is lost, those behind it go back to the front.
+
+        Where it had none in hand yet, it did not get so far as to be killed by one.
+        """
         with self._state:
             run.crashes += 1
+            self.starved = index is None
             run.pending.extendleft(reversed(rest))
             if index is not None:
                 run.waiting.discard(index)
@@ -237,21 +245,22 @@ class _Slot:
         self._drop()
 
     def _work(self, batch: _Batch) -> None:
-        waiting = deque(batch.indices)
+        waiting, taken = deque(batch.indices), False
         try:
             process = self._running()
             self.expires = monotonic() + batch.run.wall
             self._pool._watch()
             _write(process.stdin, batch.encoded(self._pool._memory_limit))
+            _read(process.stdout)
+            taken = True
             while waiting:
-                answer = _read(process.stdout)
                 self.expires = monotonic() + batch.run.wall
+                answer = _read(process.stdout)
                 self._pool._put(batch.run, waiting[0], msgspec.msgpack.decode(answer, type=bytes | None))
                 waiting.popleft()
         except Exception:  # the pipe ended, no process or no memory to be had, an answer that is none
-            started = self.process is not None
             self._drop()
-            in_hand = waiting.popleft() if started and waiting else None
+            in_hand = waiting.popleft() if taken and waiting else None
             self._pool._lost(batch.run, in_hand, tuple(waiting))
         finally:
             self.expires = None
@@ -344,7 +353,10 @@ def _exactly(pipe: IO[bytes], length: int) -> bytes:
 
 
 def serve() -> None:
-    """Answers batches until the pipe ends. Each payload gets one answer: bytes, or None where the task raised."""
+    """Answers batches until the pipe ends: that its task is loaded, then each payload, with bytes or None if it raised.
+
+    Whoever dies before the first of these was not killed by a payload.
+    """
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -359,6 +371,7 @@ def serve() -> None:
         if not limited:
             limited = _limit(memory_limit)
         function = _task(task)
+        _write(answers, b"")
         for payload in payloads:
             with _alarm(wall):
                 answer = _answer(function, payload)

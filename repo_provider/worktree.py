@@ -341,13 +341,16 @@ class _Folder:
     """A directory below the root, for as long as it is looked at: no link led here, whatever happens meanwhile."""
 
     def __init__(self, root: bytes, prefix: bytes, above: _Folder | None = None) -> None:
-        """`prefix` is empty or ends in `/`; `above` is open, and on the way there. Raises OSError."""
+        """`prefix` is empty or ends in `/`; `above` is open, and on the way there. Raises as `disk.read`."""
         self.prefix = prefix
         self._path = root + b"/" + prefix
         self._descriptor: int | None = None
         if os.open in os.supports_dir_fd:
             start, left = (None, prefix) if above is None else (above._descriptor, prefix[len(above.prefix) :])
-            self._descriptor = _descend(root, start, left)
+            try:
+                self._descriptor = _descend(root, start, left)
+            except OSError as error:
+                raise disk.refused(error) from None
 
     def __enter__(self) -> _Folder:
         return self
@@ -372,8 +375,11 @@ class _Folder:
         return disk.read(self._name(path), most, folder=self._descriptor, follow=False)
 
     def items(self) -> list[tuple[bytes, os.DirEntry[Any]]]:
-        with os.scandir(self._path if self._descriptor is None else self._descriptor) as listing:
-            return [(os.fsencode(item.name), item) for item in listing]
+        try:
+            with os.scandir(self._path if self._descriptor is None else self._descriptor) as listing:
+                return [(os.fsencode(item.name), item) for item in listing]
+        except OSError as error:
+            raise disk.refused(error) from None
 
     def _name(self, path: bytes) -> bytes:
         name = path[len(self.prefix) :]

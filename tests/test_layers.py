@@ -45,7 +45,7 @@ MAP: dict[str, set[str]] = {
     "attest": VALUES,
     "store": VALUES,
     "workers": VALUES,
-    "disk": set(),
+    "disk": {"errors"},
     "ignores": set(),
     "refs": {"disk"},
     "worktree": VALUES | {"disk", "ignores"},

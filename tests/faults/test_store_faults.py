@@ -422,8 +422,6 @@ def test_an_owner_that_was_killed_leaves_nothing_its_successor_does_not_remove(
 _OWNER = """
 import sys
 from repo_provider.store import Store
-from tests.spec import requirement
-from tests.faults import fault
 store = Store.open(sys.argv[1], sys.argv[2], network=False)
 store.put_many("t", {b"theirs": b"value"})
 store.flush()
