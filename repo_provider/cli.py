@@ -368,7 +368,7 @@ def _proven(signed: Any, key: str | None, provider: str) -> int:
 # --- key, tokenizer ---
 
 
-@commands.group()
+@commands.group(no_args_is_help=False)
 def key() -> None:
     """Make, show and replace the key that answers are signed with.
 
@@ -448,7 +448,7 @@ def _show_key(key: Key) -> None:
     _show(display.facts(told))
 
 
-@commands.group()
+@commands.group(no_args_is_help=False)
 def tokenizer() -> None:
     """Manage the vocabularies that --budget-tokenizer counts with. Only `fetch` uses the network.
 

@@ -204,15 +204,19 @@ def _instant(instant: Instant) -> str:
     return format_instant(instant) or f"{instant} s"
 
 
-def facts(told: Mapping[str, object], depth: int = 0) -> Iterator[Text]:
+_OF_DATA = {"paths", "languages", "retired"}
+"""Below these stand names that are not ours: they are shown as they are."""
+
+
+def facts(told: Mapping[str, object], depth: int = 0, *, ours: bool = True) -> Iterator[Text]:
     """Names and values, one a line, what belongs to a name indented below it."""
     width = max((len(name) for name in told), default=0)
     for name, value in told.items():
         label = Text("  " * depth)
-        label.append(visible(str(name)).replace("_", " "), style="cyan")
+        label.append(name.replace("_", " ") if ours else visible(name), style="cyan")
         if isinstance(value, Mapping) and value:
             yield label
-            yield from facts(value, depth + 1)
+            yield from facts(value, depth + 1, ours=name not in _OF_DATA)
         elif isinstance(value, (list, tuple)) and value:
             yield label
             yield from (Text("  " * (depth + 1) + visible(str(item))) for item in value)

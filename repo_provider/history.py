@@ -480,8 +480,9 @@ class History:
         """How long each piece, whole lines of a path's file in a snapshot, stood there, through renames.
 
         `whole`: the pieces are whole files, and stood as long as there was nothing beside them.
-        Beside the working tree only what HEAD's tree holds byte for byte has a beginning. Nothing is raised: past
-        the deadline a piece has the window of the snapshot's commit, in which it surely stood.
+        Beside the working tree only what HEAD's tree holds byte for byte has a beginning: of an edited file the lines
+        that were not touched. Nothing is raised: past the deadline a piece has the window of the snapshot's commit,
+        in which it surely stood, or none where that is not sure.
         """
         tip = snapshot.head_commit
         certain = Window(snapshot.opens, snapshot.closes)
@@ -504,17 +505,19 @@ class History:
         with self.repository.objects() as objects:
             for path in paths:
                 mine = {index: data for index, (of, data) in enumerate(pieces) if of == path}
-                if snapshot.commit is None and not _committed(snapshot, path):
+                edited = snapshot.commit is None and not _committed(snapshot, path)
+                if edited and (whole or path not in (snapshot.head or ())):
                     found |= dict.fromkeys(mine, Window())
                     continue
                 found |= {index: window for index in mine if (window := self._windows.get(keys[index])) is not None}
                 mine = {index: data for index, data in mine.items() if index not in found}
                 trace = _Trace(self, objects, line, path, position, deadline, paths, whole)
                 try:
-                    traced = trace.windows(mine, forward=snapshot.commit is not None) if mine else {}
+                    traced = trace.windows(mine, forward=snapshot.commit is not None, edited=edited) if mine else {}
                 except Late:
                     opens, closes = line.window(position)
-                    found |= dict.fromkeys(mine, Window(opens, None if snapshot.commit is None else closes))
+                    sure = Window() if edited else Window(opens, None if snapshot.commit is None else closes)
+                    found |= dict.fromkeys(mine, sure)
                     complete = False
                 else:
                     found |= traced
@@ -951,10 +954,13 @@ class _Trace:
         self.company = company
         self._read: dict[BlobId, bytes] = {}
 
-    def windows(self, pieces: Mapping[int, bytes], forward: bool) -> dict[int, Window]:
+    def windows(self, pieces: Mapping[int, bytes], forward: bool, edited: bool = False) -> dict[int, Window]:
+        """With `edited`, what the commit does not hold is in no commit, and has no beginning."""
         own = self._blob_at(self.position, self.path)
         standing = {} if own is None else self._placed(pieces, own)
-        opens = dict.fromkeys(pieces, Instant(self.line.times[self.position]))
+        opens: dict[int, Instant | None] = dict.fromkeys(
+            pieces, None if edited else Instant(self.line.times[self.position])
+        )
         if own is not None:
             opens |= self._opens(pieces, standing, own)
         closes = self._closes(pieces, standing, own) if forward and own is not None else {}

@@ -562,7 +562,8 @@ class _Desk:
         headers = request.headers
         types = [value.partition(";")[0].strip().lower() for value in headers.getlist("content-type")]
         if types != ["application/json"]:  # what a foreign form can send without asking first is something else
-            raise _Refused(415, "content_type")
+            error = BadRequest("send the body with Content-Type: application/json")
+            raise _Refused(415, "content_type", Session(self._service).refuse(error, None).run().data)
         if headers.get("content-encoding", "identity") != "identity":
             raise _Refused(415, "content_encoding")
         if "transfer-encoding" in headers and "content-length" in headers:

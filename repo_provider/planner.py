@@ -208,7 +208,7 @@ def _phrases(text: str) -> Iterator[bytes]:
                 yield piece.strip().lower().encode("utf-8", "replace")
 
 
-_HISTORY = re.compile(r"\b(?:why|when|who|whose|since|introduced|history|blame|commit|regress\w*|changelog)\b", re.I)
+_HISTORY = re.compile(r"\b(?:why|when|who|whose|since|introduced|history|blame|commits?|regress\w*|changelog)\b", re.I)
 _HOLDS = re.compile(
     r"\b(?:structure|outline|overview|layout|contents?) of\b"
     r"|\bwhat(?:['\u2019]s| is| are)?(?: all)? (?:in|inside|defined (?:in|by)|imported by|exported by)\b"

@@ -393,6 +393,12 @@ def test_the_status_says_what_is_served(ask: Ask, made: Made) -> None:
     assert "huge.bin" in ask("status", "--path", "*.bin").out
 
 
+def test_the_status_of_a_file_spells_its_name_as_it_is(ask: Ask, made: Made) -> None:
+    made.write("my_module.py", "x = 1\n")
+    assert "my_module.py  served as python" in ask("status", "--path", "my_*").out
+    assert "history truncated" in ask("status").out
+
+
 def test_pruning_removes_the_index_of_a_repository_that_is_gone_and_no_other(
     ask: Ask, made: Made, tmp_path: Path
 ) -> None:
@@ -430,6 +436,8 @@ def test_outside_a_repository_every_command_refuses_and_says_what_to_do(
     ("arguments", "message"),
     [
         (["qury"], "No such command 'qury'"),
+        (["key"], "Missing command. (`repo-provider key --help` shows how)"),
+        (["tokenizer"], "Missing command. (`repo-provider tokenizer --help` shows how)"),
         (["query"], "Missing argument 'TEXT...'. (`repo-provider query --help` shows how)"),
         (["query", " "], "an empty question has no answer"),
         (["query", "x", "--kind", "poem"], "'poem' is not one of 'snippet'"),

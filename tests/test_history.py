@@ -414,6 +414,27 @@ def test_beside_the_working_tree_only_committed_files_have_a_beginning() -> None
     assert expected == list(answer.windows)
 
 
+def test_the_untouched_lines_of_an_edited_file_have_their_beginning() -> None:
+    made = line_of(make_repo(), [{"a.py": "1\n2\n3\n"}, {"a.py": "1\n2\nthree\n"}])
+    made.write("a.py", "new\n1\ntwo\nthree\n")
+    of = history(made)
+    seen = of.repository.working_tree()
+    pieces = [(Path(b"a.py"), piece) for piece in (b"1\n", b"three\n", b"two\n", b"1\ntwo\n", b"new\n1\n")]
+    expected = [Window(Instant(seconds("2026-01-01"))), Window(Instant(seconds("2026-01-02"))), *[Window()] * 3]
+    assert expected == list(of.windows(pieces, seen).windows)
+    assert [Window()] == list(of.windows(pieces[:1], seen, whole=True).windows)
+
+
+def test_past_the_deadline_nothing_is_sure_of_an_edited_file() -> None:
+    made = line_of(make_repo(), [{"a.py": "1\n2\n"}, {"a.py": "1\n3\n"}])
+    made.write("a.py", "1\nthree\n")
+    of = history(made)
+    seen = of.repository.working_tree()
+    of.windows([], seen)  # the line is known, its files are not
+    late = of.windows([(Path(b"a.py"), b"1\n")], seen, deadline=0.0)
+    assert ((Window(),), False) == (late.windows, late.complete)
+
+
 LONG = "".join(f"line {number}\n" for number in range(20))
 
 

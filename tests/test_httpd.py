@@ -468,7 +468,10 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, plain: Running) -> None:
 )
 def test_only_json_is_taken(plain: Running, type: str) -> None:
     """Fault 101."""
-    assert (415, b"") == plain.ask("POST", "/", query(), {"Content-Type": type})[::2]
+    status, _, body = plain.ask("POST", "/", query(), {"Content-Type": type})
+    error = json.loads(body)
+    assert (415, "bad_request") == (status, error["code"])
+    assert "Content-Type: application/json" in error["message"]
 
 
 def test_json_needs_a_type_and_may_have_a_parameter(plain: Running) -> None:

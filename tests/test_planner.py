@@ -136,7 +136,15 @@ def test_literal_pieces_are_phrases(text: str, phrase: bytes) -> None:
 # --- what kind of answer ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["why was the timeout raised", "when did retries change", "who introduced backoff"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "why was the timeout raised",
+        "when did retries change",
+        "who introduced backoff",
+        "show me commits that touch it",
+    ],
+)
 def test_a_question_about_the_past_is_known_as_one(text: str) -> None:
     assert planned(text).history
 
