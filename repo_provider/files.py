@@ -2,7 +2,7 @@
 
 Not a parser and not a walker: no tree-sitter, no file system but the grammars' manifests. Called once per path and
 content by whoever lists or indexes files, so everything here is a few dictionary look-ups and anchored patterns.
-A language is a folder under `grammars/` with a `manifest.toml` (see grammars/README.md); none is named in this code.
+A language is a folder under `grammars/` with a `manifest.toml`; none is named in this code.
 """
 
 from __future__ import annotations

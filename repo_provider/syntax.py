@@ -4,7 +4,7 @@ The only module that touches tree-sitter's binding, and it does so inside functi
 string pays nothing for it. An outline is a function of (bytes, language, `analyser_version(language)`); native code
 runs here, so callers that must not die or hang run `outline_task` in `workers`.
 
-What a language's queries may capture (grammars/README.md has the same table for authors):
+What a language's queries may capture:
 
     @definition.KIND   a definition's node        with @name, and maybe @body, @doc (doc string), @scope (a receiver)
     @container.KIND    a node that qualifies names inside it without being a definition, with @name
