@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from repo_provider import __version__, display, wire
-from repo_provider.errors import BadRequest, ProviderError
+from repo_provider.errors import BadRequest, ProviderError, Unavailable
 from repo_provider.globs import PathFilter
 from repo_provider.protocol import KINDS, ContextQuery, FrameId, format_instant, format_range, parse_instant
 from repo_provider.settings import (
@@ -43,7 +43,7 @@ from repo_provider.settings import (
     resolve,
     tokenizers,
 )
-from repo_provider.store import remove, stores
+from repo_provider.store import Stored, remove, stores
 from repo_provider.syntax import LanguageStatus, languages_status
 
 if TYPE_CHECKING:
@@ -599,7 +599,7 @@ def _where(version: Version, path: bytes) -> str:
 @commands.command()
 @_serving
 def prune(**options: Any) -> None:
-    """Remove the indexes of repositories that are gone.
+    """Remove the indexes of repositories that are gone, and from this one's what no commit or file is any more.
 
     \b
     repo-provider prune
@@ -607,8 +607,22 @@ def prune(**options: Any) -> None:
     settings = _settings(options)
     if settings.store is None:
         raise BadRequest("there is no store on disk to prune", reason="usage")
-    console = display.console(sys.stdout)
-    for stored in stores(settings.store):
-        if not os.path.exists(stored.repository):
-            done = "removed" if remove(stored.folder) else "in use"
-            console.print(f"{done}  {display.size(stored.size)}  {display.visible(stored.repository)}")
+    left = [stored for stored in stores(settings.store) if os.path.exists(stored.repository) or _removed(stored)]
+    with suppress(Unavailable), _provider(settings) as provider:
+        served = provider.repository.common_dir
+        for before in (stored for stored in left if stored.repository == served):
+            done = provider.prune()
+            freed = before.size - provider.store.facts().size
+            if freed > 0 or not done:
+                _told("freed" if done else "in use", max(freed, 0), served)
+
+
+def _removed(stored: Stored) -> bool:
+    """Removes a store and says so; whether it is still there."""
+    done = remove(stored.folder)
+    _told("removed" if done else "in use", stored.size, stored.repository)
+    return not done
+
+
+def _told(done: str, size: int, repository: str) -> None:
+    display.console(sys.stdout).print(f"{done}  {display.size(size)}  {display.visible(repository)}")

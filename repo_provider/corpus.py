@@ -11,7 +11,7 @@ import hashlib
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cache
 
@@ -265,6 +265,21 @@ class Corpus:
             self._unkept = 0
             self.index.flush()
 
+    def prune(self, snapshot: Snapshot, commits: Set[CommitId]) -> None:
+        """Forget, also in the store, every file that neither this snapshot nor any history holds, and other messages.
+
+        Gives the space back to the system.
+        """
+        tables = {table: self._store.keys(table) for table in (_facts_table(), "outlines")}
+        contents = self.index.contents()
+        served = {entry.blob for entry in snapshot.entries.values()}
+        held = {BlobId(key[:_BLOB]) for key in contents.union(*tables.values())}
+        kept = served | self._repository.reached(held - served)
+        self.index.prune({key for key in contents if key[:_BLOB] in kept}, snapshot.entries.keys(), commits)
+        for table, keys in tables.items():
+            self._store.keep_only(table, {key for key in keys if key[:_BLOB] in kept})
+        self._store.vacuum()
+
     def _batches(
         self, snapshot: Snapshot, paths: Sequence[Path], unreadable: list[Path]
     ) -> Iterator[list[tuple[Path, Text]]]:
@@ -440,6 +455,9 @@ class Corpus:
 
 _COUNT_TASK = "repo_provider.lexical:analyse_task"
 _OUTLINE_TASK = "repo_provider.syntax:outline_task"
+
+_BLOB = 20
+"""Bytes of a blob's id, with which every key begins."""
 
 # --- keys and rules ---------------------------------------------------------------------------------------------
 

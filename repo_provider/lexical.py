@@ -828,6 +828,12 @@ class Index:
             for corpus in (self._contents, self._paths, self._messages):
                 self._rewrite(corpus, lambda corpus: _due(corpus, self._replaces), dead)
 
+    def contents(self) -> set[bytes]:
+        """The contents counted so far."""
+        with self._lock:
+            self._refresh()
+            return {row_key for segment in self._contents.segments.values() for row_key in segment.keys}
+
     def prune(self, contents: Set[bytes], paths: Set[Path], commits: Set[CommitId]) -> None:
         """Forget everything but these, also in the store."""
         kept = {

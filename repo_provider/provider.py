@@ -165,6 +165,16 @@ class Provider:
         self.history.build(lambda: self._closed)
         self.corpus.outline_all(survey, report)
 
+    def prune(self) -> bool:
+        """Forget what no ref, commit or working tree leads to any more; False where another process has the store."""
+        if self.store.facts().role != "owner":
+            return False
+        snapshot = self.now()
+        self.corpus.count(snapshot, None)
+        messages = self._explained(snapshot, None, _Cut())
+        self.corpus.prune(snapshot, {message.commit for message in messages.items})
+        return True
+
     def _bulk(self, task: str, payloads: Sequence[bytes], deadline: float | None) -> Sequence[bytes | None]:
         """History's helpers; what nobody waits for gives way."""
         return self.workers.run(task, payloads, wall=READING_WALL, deadline=deadline, background=deadline is None)

@@ -18,7 +18,7 @@ import re
 import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from functools import cached_property
 
@@ -467,6 +467,37 @@ class Repository:
                     found[name] = objects.blob(name)
         return found
 
+    def reached(self, wanted: Set[BlobId]) -> set[BlobId]:
+        """Those of the blobs that the history of some ref or working tree holds, as far as it is here.
+
+        Takes as long as reading all trees of all history, unless they are all found before.
+        """
+        with self.objects() as objects:
+            here = {name for name in wanted if pygit2.Oid(raw=name) in objects.repository.odb}
+            left, seen, pending = set[bytes](here), set[bytes](), self._tips(objects)
+            while pending and left:
+                commit = pending.pop()
+                if commit not in seen:
+                    seen.add(commit)
+                    with suppress(Missing):
+                        header = objects.header(commit)
+                        pending += header.parents
+                        _cross_off(objects, header.tree, left, seen)
+        return {name for name in here if name not in left}
+
+    def _tips(self, objects: Objects) -> list[CommitId]:
+        """The commits that refs lead to, and the HEADs of this working tree and of those beside it."""
+        beside = os.path.join(self.common_dir, "worktrees")
+        folders = [os.path.join(beside, name) for name in os.listdir(beside)] if os.path.isdir(beside) else []
+        heads = [(Refs(folder, self.common_dir), "HEAD") for folder in (self.git_dir, self.common_dir, *folders)]
+        tips = []
+        for refs, name in (*heads, *((self.refs, name) for name in sorted(self.refs.under("refs/")))):
+            with suppress(BadRef, Missing):
+                target = refs.resolve(name)[1]
+                commit = None if target is None else objects.peeled(target)
+                tips += [] if commit is None else [commit]
+        return tips
+
     def has(self, name: bytes) -> bool:
         with self.objects() as objects:
             return pygit2.Oid(raw=name) in objects.repository.odb
@@ -740,6 +771,21 @@ def _leaves(
                 stack.append(_places(entries, path + b"/"))
             except Missing:
                 skipped.setdefault("missing_object", []).append(path)
+
+
+def _cross_off(objects: Objects, tree: bytes, left: set[bytes], seen: set[bytes]) -> None:
+    """Takes from `left` what is in a tree, but for what is in trees `seen` before."""
+    pending = [tree]
+    while pending and left:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            with suppress(Missing):
+                for mode, _, entry in objects.tree(name):
+                    if mode == TREE:
+                        pending.append(entry)
+                    else:
+                        left.discard(entry)
 
 
 def _places(entries: list[tuple[bytes, bytes, bytes]], prefix: bytes) -> Iterator[tuple[Path, bytes, bytes]]:

@@ -162,6 +162,12 @@ class Store:
                 if not self._closing and not (done and self._pending):
                     self._wake.wait(None if done else _REST_SECONDS)
 
+    def keys(self, table: str) -> set[bytes]:
+        """The keys of a table on disk."""
+        nothing: set[bytes] = set()
+        self.flush()
+        return self._read(lambda disk: disk.keys(table), nothing)
+
     def keep_only(self, table: str, keys: Collection[bytes]) -> None:
         """Forget every value of a table but these."""
         self.flush()
@@ -496,6 +502,11 @@ class _Disk:
                 found[key] = value
         return found
 
+    def keys(self, table: str) -> set[bytes]:
+        connection = self._reading()
+        statement = "SELECT key FROM item WHERE collection = ?"
+        return {key for (key,) in connection.execute(statement, (table,))} if connection else set()
+
     def generation(self) -> int:
         connection = self._reading()
         rows = connection.execute("SELECT number FROM generation").fetchall() if connection else [(0,)]
@@ -536,8 +547,7 @@ class _Disk:
 
     def drop(self, table: str, kept: Collection[bytes]) -> None:
         with self._transaction() as connection:
-            keys = [key for (key,) in connection.execute("SELECT key FROM item WHERE collection = ?", (table,))]
-            gone = [(table, key) for key in keys if key not in kept]
+            gone = [(table, key) for key in self.keys(table) if key not in kept]
             connection.executemany("DELETE FROM item WHERE collection = ? AND key = ?", gone)
 
     def replace_segments(self, corpus: str, removed: Sequence[str], data: bytes | None) -> str | None:
