@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import platform
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 
 import pytest
+from msgspec.structs import replace
 
+from repo_provider.protocol import ContextQuery, ContextQueryResult
+from repo_provider.provider import Provider
+from repo_provider.settings import Settings
 from tests.connect import HANDSHAKE
 from tests.faults import fault
 from tests.faults.injection import (
+    BRANCHES,
     LONG,
     QUESTIONS,
+    SECONDS,
     UNPRIVILEGED,
     Place,
     chance,
@@ -106,3 +112,74 @@ def test_a_shortage_that_passes_leaves_no_trace(place: Place) -> None:
                 assert honest(host.ask(question), expected)
             resource.prlimit(host.process.pid, resource.RLIMIT_NOFILE, (most, most))
             assert place.expected() == place.answers(host)
+
+
+# --- damaged ---------------------------------------------------------------------------------------------------
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
+
+
+def cut_short(data: bytes, at: int) -> bytes:
+    return data[:at]
+
+
+def zeroed(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes(len(data) - at)
+
+
+def grown(data: bytes, at: int) -> bytes:
+    return data + data[:at]
+
+
+@fault(57)
+@requirement("P7")
+@pytest.mark.parametrize("damage", [flipped, cut_short, zeroed, grown] if LONG else [flipped, cut_short])
+def test_damage_anywhere_in_its_store_changes_no_answer(place: Place, damage: Callable[[bytes, int], bytes]) -> None:
+    asked = ContextQuery("harbour master berths a ship", 8, 4096)
+    settings = Settings(str(place.path), store=str(place.store), workers=1)
+    expected = _asked(replace(settings, store=None), asked)
+    for number in range(rounds(1)):
+        at = chance(damage.__name__, number)
+        assert expected == _asked(settings, asked)
+        for file in sorted(place.store.rglob("*")):
+            if file.is_file() and (data := file.read_bytes()):
+                file.write_bytes(damage(data, at.randrange(len(data))))
+                assert expected == _asked(settings, asked), file.name
+
+
+def _asked(settings: Settings, asked: ContextQuery) -> ContextQueryResult:
+    provider = Provider(settings)
+    try:
+        return provider.query(asked)
+    finally:
+        provider.close()
+
+
+# --- at once ---------------------------------------------------------------------------------------------------
+
+
+@fault(114)
+@requirement("P1", "P7")
+def test_many_processes_on_one_store_agree_whatever_happens_meanwhile(place: Place) -> None:
+    hosts = [spawned(place.command("--deadline", "0")) for _ in range(6 if LONG else 3)]
+    for host in hosts:
+        host.ask(HANDSHAKE)
+    until, turn = monotonic() + SECONDS, 0
+    while turn < 3 or monotonic() < until:
+        place.made.set_head(BRANCHES[turn % len(BRANCHES)])
+        place.edit(turn % len(place.names), turn)
+        for host in hosts:
+            for question in QUESTIONS:
+                host.send(question)
+        expected = place.expected()
+        for host in hosts:
+            replies = {reply["id"]: reply["result"] for _ in QUESTIONS if (reply := host.receive())}
+            assert expected == [replies[question["id"]] for question in QUESTIONS]
+        turn += 1
+    for host in hosts:
+        assert [] == host.close()
+        assert [] == orphans(host)
+    place.made.set_head(BRANCHES[0])
+    place.holds()
