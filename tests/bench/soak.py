@@ -5,8 +5,9 @@
 Works on a clone. Every minute is one round of the same work: questions about the working tree and about past instants,
 with and without anchors and kinds, each followed by verdicts on what has been handed out; an edit, a new file, a
 commit, a switch to another branch and back. Rows, each of the second five minutes and of the last ten: memory of all
-processes (PSS, workers come and go) and open files of the server; a question's time by the clock and by the processor, since a machine is rarely alone for an hour. Every answer is checked for what must never happen: an error,
-a frame outside its budget, a frame just handed out that is not valid.
+processes (PSS, workers come and go) and open files of the server; a question's time by the clock and by the processor,
+since a machine is rarely alone for an hour. Every answer is checked for what must never happen: an error, a frame
+outside its budget, a frame just handed out that is not valid.
 """
 
 from __future__ import annotations
