@@ -12,10 +12,10 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal, NewType, Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, msgpack
 
 from repo_provider.protocol import Digest, Instant, digest, format_range, line_starts, lines_span
 
@@ -261,15 +261,35 @@ class Outline(Struct, frozen=True, array_like=True):
     `definitions` are in order of `span.start`, outer before inner. `blocks` are the places where a long run of
     lines is best cut: starts of statements or paragraphs, as sorted byte offsets of line starts.
     `complete` is False where parsing was given up (`note` says why): then the outline is of plain text.
+    `uses` are the `references`, packed: they are most of an outline, and few outlines are asked for them.
     """
 
     language: str
     definitions: tuple[Definition, ...] = ()
-    references: tuple[Reference, ...] = ()
+    uses: bytes = b""
     imports: tuple[Import, ...] = ()
     blocks: tuple[int, ...] = ()
     complete: bool = True
     note: str = ""
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """Unpacked anew where others were looked at meanwhile: take them once."""
+        return _unpacked(self.uses) if self.uses else ()
+
+
+def packed(references: Iterable[Reference]) -> bytes:
+    """References as `Outline.uses` holds them."""
+    listed = list(references)
+    return msgpack.encode(listed) if listed else b""
+
+
+@lru_cache(maxsize=32)
+def _unpacked(uses: bytes) -> tuple[Reference, ...]:
+    return _references.decode(uses)
+
+
+_references = msgpack.Decoder(tuple[Reference, ...])
 
 
 # --- lexical (level one) ---------------------------------------------------------------------------------------

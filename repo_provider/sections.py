@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from repo_provider.model import Definition, Outline, Span
+from repo_provider.model import Definition, Outline, Span, packed
 
 
 class Line(Struct, frozen=True):
@@ -479,7 +479,7 @@ def moved(outline: Outline, written: bytes, data: bytes) -> Outline:
             )
             for d in outline.definitions
         ),
-        references=tuple(structs.replace(r, at=at(r.at)) for r in outline.references),
+        uses=packed(structs.replace(r, at=at(r.at)) for r in outline.references),
         imports=tuple(structs.replace(i, at=at(i.at)) for i in outline.imports),
         blocks=tuple(sorted({at(block) for block in outline.blocks})),
     )

@@ -38,7 +38,7 @@ from msgspec import Struct
 
 from repo_provider import sections
 from repo_provider.files import PLAIN, Grammar, Language, grammars_folder, languages
-from repo_provider.model import Definition, Import, Outline, Reference, Span
+from repo_provider.model import Definition, Import, Outline, Reference, Span, packed
 from repo_provider.protocol import line_starts
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _joined(outer: Outline, inner: Outline, parts: Sequence[Span]) -> Outline:
             msgspec.structs.replace(sides[side][i], parent=place.get((side, sides[side][i].parent), -1))
             for _, _, side, i in merged
         ),
-        references=tuple(
+        uses=packed(
             msgspec.structs.replace(r, scope=place.get((side, r.scope), -1))
             for side, refs in enumerate((outer.references, inner.references))
             for r in refs
@@ -497,7 +497,7 @@ class _Reading:
         return Outline(
             language=self.analyser.language.name,
             definitions=definitions,
-            references=self.scoped(scopes),
+            uses=packed(self.scoped(scopes)),
             imports=tuple(each for _, found in sorted(self.imports.items()) for each in found.imports()),
             blocks=self.blocks(root, definitions),
         )
