@@ -708,21 +708,24 @@ class History:
         Raises Missing where some of that history is not here and the rest does not have the commit.
         """
         shallow = self.repository.shallow()
-        seen, pending = {tip}, [tip]
+        seen, pending = {tip}, [(0, tip)]  # parents of the newest first: what is asked for is seldom old
         whole = True
         with self.repository.objects() as objects:
             while pending:
-                name = pending.pop()
+                _, name = heappop(pending)
                 if name == commit:
                     return True
                 try:
-                    parents = () if name in shallow else self.header(objects, name).parents
+                    header = None if name in shallow else self.header(objects, name)
                 except Missing:
+                    header = None
+                if header is None:
                     whole = False
                     continue
-                whole = whole and name not in shallow
-                pending.extend(parent for parent in parents if parent not in seen)
-                seen.update(parents)
+                for parent in header.parents:
+                    if parent not in seen:
+                        heappush(pending, (-header.time, parent))
+                        seen.add(parent)
         if not whole:
             raise Missing(commit)
         return False
