@@ -44,7 +44,7 @@ from repo_provider.protocol import line_starts
 if TYPE_CHECKING:
     import tree_sitter
 
-REVISION = "3"
+REVISION = "4"
 """Changes whenever this module, `sections` or a struct they fill would give another outline for the same bytes."""
 
 MAX_BYTES = 4 << 20
