@@ -28,7 +28,9 @@ class Change(Struct, frozen=True, array_like=True):
 
 # --- trees -----------------------------------------------------------------------------------------------------
 
-_ENTRY = re.compile(rb"0*([0-7]+ [^\0]+\0.{20})", re.DOTALL)  # old tools wrote modes with leading zeros
+_ENTRY = re.compile(  # old tools wrote modes with leading zeros; what is no entry is one match without groups
+    rb"(?:0*+(?=[1-7]))?+([0-7]++ [^\0]++\0.{20})|[^\0]*+\0.{0,20}|.++", re.DOTALL
+)
 MAX_CHANGES = 300_000
 """Names in which two trees may differ: a few bytes can make trees of trees of trees that differ in billions."""
 
@@ -99,7 +101,7 @@ class Differ:
             return frozenset()
         known = self._known.get(tree)
         if known is None:
-            known = self._known[tree] = frozenset(_ENTRY.findall(self.objects.tree_bytes(tree)))
+            known = self._known[tree] = frozenset(filter(None, _ENTRY.findall(self.objects.tree_bytes(tree))))
             if len(self._known) > 256:
                 self._known.popitem(last=False)
         return known

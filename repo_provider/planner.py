@@ -191,7 +191,7 @@ def _place(run: str, after: str) -> tuple[bytes, int] | None:
 
 _QUOTED = re.compile(r""""([^"\n]{4,200})"|'([^'\n]{4,200})'(?!\w)|`([^`\n]{4,200})`|“([^”\n]{4,200})”""")
 _ERROR = re.compile(
-    r"^\s*(?:[\w.]*(?:Error|Exception|Warning|panic|panicked|error|fatal))\b[^:\n]{0,80}: (.{6,300})", re.M
+    r"^[ \t]*+(?:[\w.]*(?:Error|Exception|Warning|panic|panicked|error|fatal))\b[^:\n]{0,80}: (.{6,300})", re.M
 )
 _VARIABLE = re.compile(r"""["'`<>{}\[\]()\d]+""")
 

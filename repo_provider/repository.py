@@ -94,7 +94,9 @@ class Header(Struct, frozen=True):
     time: int
 
 
-_TREE_ENTRY = re.compile(rb"0*([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)  # old tools wrote modes with leading zeros
+_TREE_ENTRY = re.compile(  # old tools wrote modes with leading zeros; what is no entry is one match without groups
+    rb"(?:0*+(?=[1-7]))?+([0-7]++) ([^\0]++)\0(.{20})|[^\0]*+\0.{0,20}|.++", re.DOTALL
+)
 _HEAD = re.compile(rb"tree ([0-9a-f]{40})\n((?:parent [0-9a-f]{40}\n)*)")
 _COMMITTER_TIME = re.compile(rb"\ncommitter [^\n]*>[ \t\v\f\r]*(-?\d{1,30})(?!\d)[^>\n]*\n")
 
@@ -217,7 +219,7 @@ class Objects:
         entries = _TREE_ENTRY.findall(self.tree_bytes(name))
         if {mode for mode, _, _ in entries} <= _MODES:
             return entries
-        return [(usual_mode(mode), entry, identity) for mode, entry, identity in entries]
+        return [(usual_mode(mode), entry, identity) for mode, entry, identity in entries if mode]
 
     def blob(self, name: BlobId) -> bytes:
         return self._read(name, ObjectType.BLOB)
