@@ -449,7 +449,7 @@ class Corpus:
         return found
 
     def _keep(self, key: bytes, outline: Outline, size: int) -> Outline:
-        self._outlines.put(key, outline, 4 * size + 200)  # decoded structs take about four times their bytes
+        self._outlines.put(key, outline, 10 * size + 200)  # decoded structs take about ten times their packed bytes
         return outline
 
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -44,13 +45,14 @@ from repo_provider.protocol import line_starts
 if TYPE_CHECKING:
     import tree_sitter
 
-REVISION = "4"
+REVISION = "5"
 """Changes whenever this module, `sections` or a struct they fill would give another outline for the same bytes."""
 
 MAX_BYTES = 4 << 20
 MAX_DEFINITIONS = 20_000
 MAX_REFERENCES = 20_000
 MAX_QUALIFIER = 80
+MAX_ENCODED = 64 << 20
 MATCH_LIMIT = 4096
 """Unfinished matches the query engine may hold at once; past it the oldest are dropped, the same ones every time."""
 
@@ -172,7 +174,7 @@ def _plain(data: bytes, language: Language, note: str) -> Outline:
 def outline_task(payload: bytes) -> bytes:
     """`outline` for a worker: payload and result as `encode_task` and `decode_outline` know them."""
     language, data = msgspec.msgpack.decode(payload, type=tuple[str, bytes])
-    return msgspec.msgpack.encode(outline(data, language))
+    return zlib.compress(msgspec.msgpack.encode(outline(data, language)), 1)
 
 
 def encode_task(data: bytes, language: str) -> bytes:
@@ -180,7 +182,13 @@ def encode_task(data: bytes, language: str) -> bytes:
 
 
 def decode_outline(encoded: bytes) -> Outline:
-    return msgspec.msgpack.decode(encoded, type=Outline)
+    """Raises msgspec.DecodeError for what is none."""
+    packed = zlib.decompressobj()
+    try:
+        data = packed.decompress(encoded, MAX_ENCODED)
+    except zlib.error as error:
+        raise msgspec.DecodeError("not an outline") from error
+    return msgspec.msgpack.decode(data, type=Outline)
 
 
 # --- versions and status ---------------------------------------------------------------------------------------
