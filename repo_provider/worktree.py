@@ -158,7 +158,6 @@ class Scan(Struct, frozen=True):
 
 _Stamp = tuple[int, int, int, int]
 _SETTLED_NS = 2_000_000_000  # coarser than the coarsest file time in use (FAT: 2 s)
-_CHANGED = "st_mtime_ns" if os.name == "nt" else "st_ctime_ns"  # on Windows ctime is the time of creation
 
 
 class _Known(Struct, frozen=True, array_like=True):
@@ -175,7 +174,11 @@ class _Known(Struct, frozen=True, array_like=True):
 
 
 def _stamp(status: os.stat_result) -> _Stamp:
-    return status.st_size, status.st_mtime_ns, getattr(status, _CHANGED), status.st_ino
+    changed = status.st_mtime_ns if _CREATED else status.st_ctime_ns
+    return status.st_size, status.st_mtime_ns, changed, status.st_ino
+
+
+_CREATED = os.name == "nt"  # there ctime is the time of creation
 
 
 def _executable(status: os.stat_result) -> bool:
@@ -194,6 +197,7 @@ class WorkingTree:
         self._asked: set[bytes] = set()
         self._names: Tracked | None = None
         self._directories: dict[bytes, _Directory] = {}
+        self._settled: dict[bytes, _Settled] = {}
         self._last: tuple[dict[bytes, _Known], Scan] = ({}, Scan({}, {}))
 
     @property
@@ -219,13 +223,13 @@ class WorkingTree:
         found = self._found = {}
         try:
             for folder, directory in walk.run(deadline):
-                self._recall({folder.prefix.rstrip(b"/")}, store)
-                found |= self._files(folder, directory, walk.skipped, deadline)
+                found |= self._files(folder, directory, walk.skipped, deadline, store)
         except Late:
             self._names, self._directories = names, {**known, **walk.directories}
             self._hashed |= found
             raise
         self._names, self._directories, self._hashed = names, walk.directories, {}
+        self._settled = {prefix: one for prefix, one in self._settled.items() if prefix in walk.directories}
         notes = tuple(sorted(walk.notes))
         skipped = {
             reason: tuple(Path(path) for path in sorted(paths)) for reason, paths in sorted(walk.skipped.items())
@@ -244,13 +248,31 @@ class WorkingTree:
         return {Path(path): found[path].entry for path in sorted(found)}
 
     def _files(
-        self, folder: _Folder, directory: _Directory, skipped: dict[str, list[bytes]], deadline: float | None
-    ) -> Iterator[tuple[bytes, _Known]]:
+        self,
+        folder: _Folder,
+        directory: _Directory,
+        skipped: dict[str, list[bytes]],
+        deadline: float | None,
+        store: KeyValues | None,
+    ) -> Mapping[bytes, _Known]:
+        """What is served of a directory; the same object again where no file in it changed."""
+        before = self._settled.get(folder.prefix)
+        if before is not None and before.files is directory.files and folder.all_hold(before, deadline):
+            return before.found
+        self._recall({folder.prefix.rstrip(b"/")}, store)
+        found = {}
         for path in directory.files:
             check(deadline)
             one = self._one(folder, path, skipped)
             if one is not None:
-                yield path, one
+                found[path] = one
+        if len(found) == len(directory.files) and all(one.settled for one in found.values()):
+            skip = len(folder.prefix)
+            stamps = [(path[skip:], one.stamp, one.entry.executable) for path, one in found.items()]
+            self._settled[folder.prefix] = _Settled(directory.files, found, stamps)
+        else:
+            self._settled.pop(folder.prefix, None)
+        return found
 
     def _one(self, folder: _Folder, path: bytes, skipped: dict[str, list[bytes]]) -> _Known | None:
         try:
@@ -337,6 +359,14 @@ class _Directory(Struct, frozen=True):
         return self.stamp == stamp and self.listed_at - stamp[1] > _SETTLED_NS and os.name != "nt"
 
 
+class _Settled(Struct, frozen=True):
+    """The files of a directory as listed, all of them served, and none changed so lately that it must be read again."""
+
+    files: list[bytes]
+    found: Mapping[bytes, _Known]
+    stamps: list[tuple[bytes, _Stamp, bool]]
+
+
 class _Folder:
     """A directory below the root, for as long as it is looked at: no link led here, whatever happens meanwhile."""
 
@@ -369,6 +399,19 @@ class _Folder:
     def stat(self, path: bytes) -> os.stat_result:
         """Of a path directly below; of a link itself."""
         return os.stat(self._name(path), dir_fd=self._descriptor, follow_symlinks=False)
+
+    def all_hold(self, settled: _Settled, deadline: float | None) -> bool:
+        """Whether every one of these files is as it was. Raises Late."""
+        descriptor, above = self._descriptor, b"" if self._descriptor is not None else self._path
+        try:
+            for name, stamp, executable in settled.stamps:
+                check(deadline)
+                status = os.lstat(above + name, dir_fd=descriptor)
+                if stamp != _stamp(status) or executable != _executable(status):
+                    return False
+        except OSError:
+            return False
+        return True
 
     def read(self, path: bytes, most: int) -> tuple[bytes, os.stat_result]:
         """As `disk.read`, of a path directly below that is no link."""
@@ -516,12 +559,13 @@ class _Walk:
             into.untracked.append(path)
 
     def _with_own(self, folder: _Folder, has_rules: bool, above: _RuleList) -> _RuleList:
-        place = folder.prefix + b".gitignore"
-        text: bytes | None = b""
+        place = Path(folder.prefix + b".gitignore")
         if has_rules:
             text = _rules_text(lambda: folder.read(place, disk.SMALL)[0])
-        elif (absent := self.names.absent.get(Path(place))) is not None:
-            text = self.absent_blob(absent) or b""
+        elif place in self.names.absent:
+            text = self.absent_blob(self.names.absent[place]) or b""
+        else:
+            return above
         own = self._rules(text, place.decode("utf-8", "replace"), above)
         return above if own is None else [(folder.prefix, own), *above]
 
