@@ -102,7 +102,6 @@ class Graph:
     ) -> None:
         self.modules, self.minor, self.asked = modules, minor, asked
         self._definers, self._language = definers, language
-        self._named: dict[Path, Mapping[str, Sequence[Definition]]] = {}
 
     def drafts(self, regions: Sequence[Region]) -> list[list[Draft]]:
         """What the edges of each region may be, most useful first."""
@@ -197,15 +196,6 @@ class Graph:
     def family(self, path: Path) -> str:
         return self.modules.rules(self._language(path)).family
 
-    def named(self, path: Path, outline: Outline) -> Mapping[str, Sequence[Definition]]:
-        """A file's definitions by name."""
-        if path not in self._named:
-            found: dict[str, list[Definition]] = {}
-            for one in outline.definitions:
-                found.setdefault(one.name, []).append(one)
-            self._named[path] = found
-        return self._named[path]
-
     def likely(self, places: Iterable[Path], family: str) -> tuple[Path, ...]:
         """Those of a family, without tests and the like where there are others."""
         own = [path for path in places if self.family(path) == family]
@@ -240,7 +230,7 @@ def defined(outline: Outline, member: Sequence[str]) -> Definition | None:
     One name alone is of something at the top of the file; an empty one before it stands for a type that is not known.
     """
     *around, name = member
-    called = [one for one in outline.definitions if one.name == name and one.kind != "section"]
+    called = [one for one in outline.named.get(name, ()) if one.kind != "section"]
     tops = [one for one in called if _is_top(outline, one)]
     if not around:
         called = tops
@@ -262,7 +252,7 @@ def _is_top(outline: Outline, one: Definition) -> bool:
 
 def _is_namespace(outline: Outline, name: str) -> bool:
     """Whether a name that stands before another is not a type of this file: then it is the module itself."""
-    return not any(one.name == name for one in outline.definitions)
+    return name not in outline.named
 
 
 # --- one region ------------------------------------------------------------------------------------------------
@@ -397,7 +387,7 @@ class _Reading:
     def own(self, use: _Use) -> Definition | None:
         """A definition of this file: of the class around, of a class that is named, or at the top."""
         name, before = use.parts[-1], use.parts[:-1]
-        called = self.graph.named(self.region.path, self.outline).get(name)
+        called = self.outline.named.get(name)
         if not called:
             return None
         around = [one.qualified for one in self.around(use.scope)]

@@ -10,7 +10,7 @@ import hashlib
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal, NewType, Protocol, TypeAlias
@@ -255,7 +255,7 @@ class Import(Struct, frozen=True, array_like=True, gc=False):
     relative: int = 0
 
 
-class Outline(Struct, frozen=True, array_like=True):
+class Outline(Struct, frozen=True, array_like=True, dict=True):
     """What a file defines, uses and imports; a function of its bytes and language alone.
 
     `definitions` are in order of `span.start`, outer before inner. `blocks` are the places where a long run of
@@ -276,6 +276,14 @@ class Outline(Struct, frozen=True, array_like=True):
     def references(self) -> tuple[Reference, ...]:
         """Unpacked anew where others were looked at meanwhile: take them once."""
         return _unpacked(self.uses) if self.uses else ()
+
+    @cached_property
+    def named(self) -> Mapping[str, Sequence[Definition]]:
+        """The definitions by name, each name's in order."""
+        found: dict[str, list[Definition]] = {}
+        for one in self.definitions:
+            found.setdefault(one.name, []).append(one)
+        return found
 
 
 def packed(references: Iterable[Reference]) -> bytes:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from heapq import heappush, heappushpop
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -104,16 +105,23 @@ def candidates(
         if term[0] != "=":
             said[root(term)] = max(value, said.get(root(term), 0.0))
     whole = frozenset(term[1:] for term in matches.terms if term[0] == "=")
-    told = [
-        {**_path_parts(path, said, whole), **_trait_parts(traits(path) - plan.wanted)}
-        for path in map(matches.paths.__getitem__, rows)
-    ]
     most = min(max(SHORTLIST, 4 * plan.max_frames), MOST_LISTED)
-    rough = score[rows] + WEIGHTS.get("central", 0.0) * central[rows] * (words[rows] <= 0) + [*map(total, told)]
-    least = np.partition(rough, -most)[-most] - ROUGHLY if len(rows) > most else -math.inf
+    anchored = given.get("anchor", {})
+    rough = score + WEIGHTS.get("central", 0.0) * central * (words <= 0)
+    told: list[tuple[float, int, dict[str, float]]] = []
+    best: list[float] = []  # a heap of the `most` highest
+    for row, known in zip(rows, rough[rows].tolist(), strict=True):
+        if len(best) == most and known + _ALL_NAMED < best[0] and row not in anchored:
+            continue
+        path = matches.paths[row]
+        parts = {**_path_parts(path, said, whole), **_trait_parts(traits(path) - plan.wanted)}
+        about = known + total(parts)
+        told.append((about, row, parts))
+        heappush(best, about) if len(best) < most else heappushpop(best, about)
+    least = best[0] - ROUGHLY if len(best) == most else -math.inf
     found = []
-    for row, of_path, about in zip(rows, told, rough.tolist(), strict=True):
-        if about >= least or row in given.get("anchor", ()):
+    for about, row, of_path in told:
+        if about >= least or row in anchored:
             parts = {name: float(values[row]) for name, values in fields.items() if values[row]}
             parts["central"] = float(central[row])
             parts |= {name: rows_of[row] for name, rows_of in given.items() if row in rows_of}
@@ -123,6 +131,8 @@ def candidates(
     return found[:most]
 
 
+_ALL_NAMED = sum(max(0.0, WEIGHTS.get(name, 0.0)) for name in ("stem", "stem_share", "stem_all", "folder"))
+"""The most that a path can add."""
 ROUGHLY = 1e-6
 """More than the order of adding can change a score by."""
 
@@ -357,6 +367,8 @@ class _Words:
 
     def beginnings(self, wanted: _Wanted) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Offsets where a word begins with the letters of a wanted one, and which; in order of the wanted."""
+        if not wanted.stems:
+            return np.zeros(0, np.int32), wanted.numbers
         lows, highs = self._keys.searchsorted(wanted.lows), self._keys.searchsorted(wanted.highs, "right")
         found = [self._at[low:high] for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
         for i, word in wanted.long:
@@ -398,24 +410,33 @@ class _Names:
         self.definitions = definitions
         self.called: dict[str, list[int]] = {}
         self._saying: dict[str, list[int]] = {}
+        self._lengths: list[int] = []
         for index, definition in enumerate(definitions):
             self.called.setdefault(_plain(definition.name), []).append(index)
-            for word in _stems(definition.name):
+            stems = _stems(definition.name)
+            self._lengths.append(len(stems))
+            for word in stems:
                 self._saying.setdefault(word, []).append(index)
         self._starts = np.array([one.span.start for one in definitions], np.int64)
         self._ends = np.array([one.span.end for one in definitions], np.int64)
 
-    def saying(self, stems: Iterable[str]) -> list[int]:
-        """Indices of the definitions whose names have one of these words, in order."""
-        return sorted({index for stem in stems for index in self._saying.get(stem, ())})
+    def saying(self, shares: Mapping[str, float]) -> dict[int, float]:
+        """Definitions whose names say some of a question: how much of it, times how much of the name, by index."""
+        said: dict[int, list[float]] = {}
+        for word, share in shares.items():
+            for index in self._saying.get(word, ()):
+                said.setdefault(index, []).append(share)
+        values = {}
+        for index in sorted(said):
+            hit = sum(said[index])
+            values[index] = hit * hit / (hit + 0.3 * (self._lengths[index] - len(said[index])))
+        return values
 
     def smallest(self, at: int) -> Definition | None:
         """The smallest definition around an offset."""
-        holding = np.flatnonzero((self._starts <= at) & (at < self._ends))
-        if not len(holding):
-            return None
-        starts, ends = self._starts[holding], self._ends[holding]
-        return self.definitions[int(holding[np.lexsort((starts, ends - starts))[0]])]
+        holding = np.flatnonzero((self._starts <= at) & (at < self._ends)).tolist()
+        around = [self.definitions[index] for index in holding]
+        return min(around, key=lambda one: (_length(one), one.span.start), default=None)
 
 
 _NO_NAMES = _Names(())
@@ -431,39 +452,70 @@ def _names_in(text: Text, outline: Outline | None) -> _Names:
     return known[1]
 
 
-_NOWHERE = np.zeros(0, np.int32)
+class _Where(NamedTuple):
+    """Where a file has the question's words.
+
+    `at` are the offsets. For each block of two cells of `cell` bytes: `blocks` is what the words in it are worth, those
+    in both cells more, `shares` their part of the question. `head` is the part that the start of the file says.
+    """
+
+    at: NDArray[np.int32]
+    cell: int
+    blocks: Floats
+    shares: Floats
+    head: float
+
+
+def _where(texts: Sequence[Text], wanted: _Wanted) -> Iterator[_Where]:
+    """Of each text; counted for all of them in one go."""
+    if not texts:
+        return
+    lengths = np.array([len(text.data) for text in texts])
+    cells = np.maximum(CELL, -(-lengths // MOST_CELLS))
+    firsts = np.append(0, np.cumsum(lengths // cells + 2))
+    found = [_words_in(text).beginnings(wanted) for text in texts]
+    at, which = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    files = np.arange(len(texts)).repeat([len(places) for places, _ in found])
+    present = np.zeros((len(wanted.stems), firsts[-1]), bool)
+    present[which, firsts[files] + at // cells[files]] = True
+    shares = wanted.shares @ (present[:, :-1] | present[:, 1:])
+    blocks = shares + wanted.shares @ (present[:, :-1] & present[:, 1:]) / 3
+    early = at < HEAD
+    heads = np.zeros((len(wanted.stems), len(texts)), bool)
+    heads[which[early], files[early]] = True
+    said = wanted.shares @ heads
+    for i, (places, _) in enumerate(found):
+        block = slice(firsts[i], firsts[i + 1] - 1)
+        yield _Where(places, int(cells[i]), blocks[block], shares[block], float(said[i]))
 
 
 class _File:
-    """Where one file has the question's words, and what of that its outline explains."""
+    """What one file has to say to the question, and where."""
 
     def __init__(
-        self, plan: Plan, path: Path, text: Text, outline: Outline | None, wanted: _Wanted, *, prose: bool
+        self,
+        plan: Plan,
+        path: Path,
+        text: Text,
+        outline: Outline | None,
+        wanted: _Wanted,
+        where: _Where,
+        *,
+        prose: bool,
     ) -> None:
-        self.path, self.text, self.outline, self._plan, self._wanted = path, text, outline, plan, wanted
+        self.path, self.text, self.outline, self._plan, self._where = path, text, outline, plan, where
         self._prose = prose
         self._kinds = frozenset(REGIONS).intersection(plan.kinds) or frozenset(REGIONS)
-        self.cell = max(CELL, -(-len(text.data) // MOST_CELLS))
-        self._at, self._which = _words_in(text).beginnings(wanted) if wanted.stems else (_NOWHERE, _NOWHERE)
-        self.blocks, self._block_shares = self._scored_blocks()
         self._names = _names_in(text, outline)
-        self._name_values = self._valued_names()
+        self._name_values = self._names.saying(wanted.stems)
         self.named = self._named_definitions()
 
-    def _scored_blocks(self) -> tuple[Floats, Floats]:
-        """For each block of two cells what the words in it are worth, those in both cells more, and their shares."""
-        present = np.zeros((len(self._wanted.stems), len(self.text.data) // self.cell + 2))
-        present[self._which, self._at // self.cell] = 1.0
-        pairs = present[:, :-1] + present[:, 1:]
-        shares = self._wanted.shares
-        return shares @ (2 * pairs / (pairs + 1)), shares @ (pairs > 0)
-
     def parts(self) -> dict[str, float]:
-        best = np.sort(self.blocks)[::-1]
+        best = sorted(self._where.blocks.tolist(), reverse=True)
         parts = {
-            "block": float(best[0]),
-            "block_share": float(self._block_shares.max()),
-            "coherence": float(best[:8:2].sum()),
+            "block": best[0],
+            "block_share": float(self._where.shares.max()),
+            "coherence": sum(best[:8:2]),
             "head": self._head(),
             "phrase": self._phrases(),
             "exact": max((value for value, _ in self.named), default=0.0),
@@ -474,9 +526,7 @@ class _File:
 
     def _head(self) -> float:
         """How much of the question the start of the file says; a short file is about one thing, and counts as said."""
-        if len(self.text.data) < HEAD:
-            return 1.0
-        return float(self._wanted.shares[sorted(set(self._which[self._at < HEAD].tolist()))].sum())
+        return 1.0 if len(self.text.data) < HEAD else self._where.head
 
     def _phrases(self) -> float:
         """How many of the question's literal pieces stand in the file."""
@@ -484,17 +534,6 @@ class _File:
             return 0.0
         lower = self.text.data.lower()
         return float(sum(phrase in lower for phrase in self._plan.phrases))
-
-    def _valued_names(self) -> dict[int, float]:
-        """For each definition whose name says some of the question: how much of it, times how much of the name."""
-        values: dict[int, float] = {}
-        shares = self._wanted.stems
-        for index in self._names.saying(shares):
-            stems = _stems(self._names.definitions[index].name)
-            said = [shares[stem] for stem in stems if stem in shares]
-            hit = sum(said)
-            values[index] = hit * hit / (hit + 0.3 * (len(stems) - len(said)))
-        return values
 
     def _named_definitions(self) -> list[tuple[float, int]]:
         """Definitions the question asks for by name: how exactly, and their index; best first."""
@@ -529,10 +568,10 @@ class _File:
         telling = max(sorted(values), key=lambda index: values[index], default=None)
         if telling is not None and values[telling] >= TELLING:
             yield definitions[telling].span, definitions[telling]
-        order = np.lexsort((np.arange(len(self.blocks)), -self.blocks))
-        for cell in order[:6]:
-            if self.blocks[cell] > 0 or cell == 0:
-                yield self._around(self._densest(int(cell)))
+        blocks = self._where.blocks
+        for cell in (-blocks).argsort(kind="stable")[:6].tolist():
+            if blocks[cell] > 0 or cell == 0:
+                yield self._around(self._densest(cell))
         if "snippet" not in self._kinds:  # heads alone: there may be none around the best lines
             for index in sorted(values, key=lambda index: (-values[index], index)) or range(min(3, len(definitions))):
                 yield definitions[index].span, definitions[index]
@@ -578,10 +617,11 @@ class _File:
 
     def _densest(self, cell: int) -> Span:
         """The whole lines of a block that hold the question's words, and enough lines around them to be understood."""
-        start, end = cell * self.cell, min((cell + 2) * self.cell, len(self.text.data))
+        size = self._where.cell
+        start, end = cell * size, min((cell + 2) * size, len(self.text.data))
         places = self._places_of_words
         places = places[np.searchsorted(places, start) : np.searchsorted(places, end)].tolist()
-        if places and self.cell == CELL:
+        if places and size == CELL:
             start, end = places[0], places[-1] + 1
         elif places:  # a large file's block is itself cut to where the words crowd
             middle = places[len(places) // 2]
@@ -592,7 +632,7 @@ class _File:
     @cached_property
     def _places_of_words(self) -> NDArray[np.int32]:
         """Offsets of all the question's words, in order of the text."""
-        return np.sort(self._at)
+        return np.sort(self._where.at)
 
     def _around(self, block: Span, core: Span | None = None) -> tuple[Span, Definition | None]:
         """The smallest definition that holds the middle of a block or of its core, if it is small; else the block.
@@ -674,11 +714,10 @@ def rank(
     """
     wanted = _Wanted(_wordlist(plan, information))
     looked: list[tuple[float, Path, Mapping[str, float], _File]] = []
-    for candidate in shortlist:
-        text = texts.get(candidate.path)
-        if text is None or not text.data:
-            continue
-        file = _File(plan, candidate.path, text, outlines.get(candidate.path), wanted, prose=prose(candidate.path))
+    told = [(one, texts[one.path]) for one in shortlist if one.path in texts and texts[one.path].data]
+    for (candidate, text), where in zip(told, _where([text for _, text in told], wanted), strict=True):
+        path = candidate.path
+        file = _File(plan, path, text, outlines.get(path), wanted, where, prose=prose(path))
         parts = {**candidate.parts, **file.parts()}
         looked.append((calibrated(total(parts)), candidate.path, parts, file))
     looked.sort(key=lambda item: (-item[0], item[1]))
@@ -723,5 +762,5 @@ def _hit(path: Path, file: _File, region: Region, score: float, parts: Mapping[s
     kind, span, definition = region
     if definition is None or file.outline is None:
         return Hit(path, kind, span, score, parts=parts)
-    twins = [d for d in file.outline.definitions if d.qualified == definition.qualified]
+    twins = [d for d in file.outline.named[definition.name] if d.qualified == definition.qualified]
     return Hit(path, kind, span, score, definition.qualified, twins.index(definition), parts=parts)
