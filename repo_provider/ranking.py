@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from heapq import heappush, heappushpop
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -106,22 +105,16 @@ def candidates(
             said[root(term)] = max(value, said.get(root(term), 0.0))
     whole = frozenset(term[1:] for term in matches.terms if term[0] == "=")
     most = min(max(SHORTLIST, 4 * plan.max_frames), MOST_LISTED)
-    anchored = given.get("anchor", {})
     rough = score + WEIGHTS.get("central", 0.0) * central * (words <= 0)
     told: list[tuple[float, int, dict[str, float]]] = []
-    best: list[float] = []  # a heap of the `most` highest
     for row, known in zip(rows, rough[rows].tolist(), strict=True):
-        if len(best) == most and known + _ALL_NAMED < best[0] and row not in anchored:
-            continue
         path = matches.paths[row]
-        parts = {**_path_parts(path, said, whole), **_trait_parts(traits(path) - plan.wanted)}
-        about = known + total(parts)
-        told.append((about, row, parts))
-        heappush(best, about) if len(best) < most else heappushpop(best, about)
-    least = best[0] - ROUGHLY if len(best) == most else -math.inf
+        of_path = _path_parts(path, said, whole) | _trait_parts(traits(path) - plan.wanted)
+        told.append((known + total(of_path) if of_path else known, row, of_path))
+    least = sorted((about for about, _, _ in told), reverse=True)[:most][-1] - ROUGHLY if told else 0.0
     found = []
     for about, row, of_path in told:
-        if about >= least or row in anchored:
+        if about >= least or row in given.get("anchor", ()):
             parts = {name: float(values[row]) for name, values in fields.items() if values[row]}
             parts["central"] = float(central[row])
             parts |= {name: rows_of[row] for name, rows_of in given.items() if row in rows_of}
@@ -131,8 +124,6 @@ def candidates(
     return found[:most]
 
 
-_ALL_NAMED = sum(max(0.0, WEIGHTS.get(name, 0.0)) for name in ("stem", "stem_share", "stem_all", "folder"))
-"""The most that a path can add."""
 ROUGHLY = 1e-6
 """More than the order of adding can change a score by."""
 
@@ -267,7 +258,7 @@ def _path_parts(path: Path, said: Mapping[str, float], whole: frozenset[str]) ->
     if said.keys().isdisjoint(words) and said.keys().isdisjoint(folder) and joined not in whole:
         return {}
     everything = sum(said.values()) or 1.0
-    hit = sum(said[word] for word in words if word in said)
+    hit = sum([said[word] for word in words if word in said])
     return {
         "stem": hit / (sum(said.get(word, UNSAID) for word in words) or 1.0),
         "stem_share": hit / everything,
