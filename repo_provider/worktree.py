@@ -368,19 +368,14 @@ class _Settled(Struct, frozen=True):
 
 
 class _Folder:
-    """A directory below the root, for as long as it is looked at: no link led here, whatever happens meanwhile."""
+    """A directory below the root, opened when its names or bytes are wanted: no link led there, whatever happens."""
 
     def __init__(self, root: bytes, prefix: bytes, above: _Folder | None = None) -> None:
-        """`prefix` is empty or ends in `/`; `above` is open, and on the way there. Raises as `disk.read`."""
+        """`prefix` is empty or ends in `/`; `above` is on the way there."""
         self.prefix = prefix
+        self._root, self._above = root, above
         self._path = root + b"/" + prefix
         self._descriptor: int | None = None
-        if os.open in os.supports_dir_fd:
-            start, left = (None, prefix) if above is None else (above._descriptor, prefix[len(above.prefix) :])
-            try:
-                self._descriptor = _descend(root, start, left)
-            except OSError as error:
-                raise disk.refused(error) from None
 
     def __enter__(self) -> _Folder:
         return self
@@ -394,35 +389,56 @@ class _Folder:
             self._descriptor = None
 
     def status(self) -> os.stat_result:
-        return os.stat(self._path if self._descriptor is None else self._descriptor)
-
-    def stat(self, path: bytes) -> os.stat_result:
-        """Of a path directly below; of a link itself."""
-        return os.stat(self._name(path), dir_fd=self._descriptor, follow_symlinks=False)
+        """Of the directory, or of what took its place."""
+        try:
+            return os.lstat(self._path[:-1]) if self.prefix else os.stat(self._path)
+        except OSError:  # a path too long, for one, is in reach all the same
+            descriptor = self._opened()
+            return os.stat(self._path if descriptor is None else descriptor)
 
     def all_hold(self, settled: _Settled, deadline: float | None) -> bool:
         """Whether every one of these files is as it was. Raises Late."""
-        descriptor, above = self._descriptor, b"" if self._descriptor is not None else self._path
         try:
             for name, stamp, executable in settled.stamps:
                 check(deadline)
-                status = os.lstat(above + name, dir_fd=descriptor)
+                status = os.lstat(self._path + name)
                 if stamp != _stamp(status) or executable != _executable(status):
                     return False
         except OSError:
             return False
         return True
 
+    def stat(self, path: bytes) -> os.stat_result:
+        """Of a path directly below; of a link itself."""
+        descriptor = self._opened()
+        return os.stat(self._name(path), dir_fd=descriptor, follow_symlinks=False)
+
     def read(self, path: bytes, most: int) -> tuple[bytes, os.stat_result]:
         """As `disk.read`, of a path directly below that is no link."""
-        return disk.read(self._name(path), most, folder=self._descriptor, follow=False)
+        descriptor = self._opened()
+        return disk.read(self._name(path), most, folder=descriptor, follow=False)
 
     def items(self) -> list[tuple[bytes, os.DirEntry[Any]]]:
+        """Raises as `disk.read`."""
+        descriptor = self._opened()
         try:
-            with os.scandir(self._path if self._descriptor is None else self._descriptor) as listing:
+            with os.scandir(self._path if descriptor is None else descriptor) as listing:
                 return [(os.fsencode(item.name), item) for item in listing]
         except OSError as error:
             raise disk.refused(error) from None
+
+    def _opened(self) -> int | None:
+        """None where the system opens no directories."""
+        if self._descriptor is None and os.open in os.supports_dir_fd:
+            above = self._above if self._above is not None and self._above._descriptor is not None else None
+            start, left = (
+                (None, self.prefix) if above is None else (above._descriptor, self.prefix[len(above.prefix) :])
+            )
+            try:
+                self._descriptor = _descend(self._root, start, left)
+            except OSError as error:
+                raise disk.refused(error) from None
+        return self._descriptor
 
     def _name(self, path: bytes) -> bytes:
         name = path[len(self.prefix) :]
