@@ -683,8 +683,8 @@ SEVERAL = 3
 SEVERAL_HEADS = 8
 """The same where only heads of definitions, or sections, are asked for."""
 LEADING = 12
-SHOWN = 40
-"""Files that regions are looked for in beside those at hand, or four times as many as frames are asked for."""
+SHOWN = 24
+"""Files that regions are looked for in beside those at hand, or three times as many as frames are asked for."""
 
 
 def rank(
@@ -712,7 +712,7 @@ def rank(
         parts = {**candidate.parts, **file.parts()}
         looked.append((calibrated(total(parts)), candidate.path, parts, file))
     looked.sort(key=lambda item: (-item[0], item[1]))
-    most = max(SHOWN, 4 * plan.max_frames)
+    most = max(SHOWN, 3 * plan.max_frames)
     shown = [one for place, one in enumerate(looked) if place < most or one[2].get("anchor")]
     several = SEVERAL if plan.mixed or "snippet" in plan.kinds else SEVERAL_HEADS
     hits = [
