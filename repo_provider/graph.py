@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -331,10 +331,8 @@ class _Reading:
     @cached_property
     def uses(self) -> list[_Use]:
         found: dict[tuple[str, ...], _Use] = {}
-        references, span = self.outline.references, self.region.span
-        at = bisect_left(references, span.start, key=lambda reference: reference.at)
-        for reference in references[at:]:
-            if reference.at >= span.end or len(found) >= MOST_LOOKED_AT:
+        for reference in self.outline.used_in(self.region.span):
+            if len(found) >= MOST_LOOKED_AT:
                 break
             parts = _parts(reference)
             if parts:

@@ -12,7 +12,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NewType, Protocol, TypeAlias
 
 from msgspec import Struct, msgpack
@@ -255,18 +255,25 @@ class Import(Struct, frozen=True, array_like=True, gc=False):
     relative: int = 0
 
 
+class Run(Struct, frozen=True, array_like=True, gc=False):
+    """References one after the other, the first of them at `at`."""
+
+    at: int
+    packed: bytes
+
+
 class Outline(Struct, frozen=True, array_like=True, dict=True):
     """What a file defines, uses and imports; a function of its bytes and language alone.
 
     `definitions` are in order of `span.start`, outer before inner. `blocks` are the places where a long run of
     lines is best cut: starts of statements or paragraphs, as sorted byte offsets of line starts.
     `complete` is False where parsing was given up (`note` says why): then the outline is of plain text.
-    `uses` are the `references`, packed: they are most of an outline, and few outlines are asked for them.
+    `uses` are the `references`, packed by `packed`: they are most of an outline, and few are ever asked for.
     """
 
     language: str
     definitions: tuple[Definition, ...] = ()
-    uses: bytes = b""
+    uses: tuple[Run, ...] = ()
     imports: tuple[Import, ...] = ()
     blocks: tuple[int, ...] = ()
     complete: bool = True
@@ -274,8 +281,15 @@ class Outline(Struct, frozen=True, array_like=True, dict=True):
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """Unpacked anew where others were looked at meanwhile: take them once."""
-        return _unpacked(self.uses) if self.uses else ()
+        """Unpacked anew each time: take them once."""
+        return tuple(reference for run in self.uses for reference in _references.decode(run.packed))
+
+    def used_in(self, span: Span) -> Iterator[Reference]:
+        """The references whose names begin in a span."""
+        for run in self.uses[max(0, bisect_right(self.uses, span.start, key=lambda one: one.at) - 1) :]:
+            if run.at >= span.end:
+                break
+            yield from (each for each in _references.decode(run.packed) if span.start <= each.at < span.end)
 
     @cached_property
     def named(self) -> Mapping[str, Sequence[Definition]]:
@@ -286,17 +300,15 @@ class Outline(Struct, frozen=True, array_like=True, dict=True):
         return found
 
 
-def packed(references: Iterable[Reference]) -> bytes:
+def packed(references: Iterable[Reference]) -> tuple[Run, ...]:
     """References as `Outline.uses` holds them."""
-    listed = list(references)
-    return msgpack.encode(listed) if listed else b""
+    listed = sorted(references, key=lambda one: one.at)
+    runs = (listed[start : start + RUN] for start in range(0, len(listed), RUN))
+    return tuple(Run(run[0].at, msgpack.encode(run)) for run in runs)
 
 
-@lru_cache(maxsize=32)
-def _unpacked(uses: bytes) -> tuple[Reference, ...]:
-    return _references.decode(uses)
-
-
+RUN = 64
+"""References that are unpacked together."""
 _references = msgpack.Decoder(tuple[Reference, ...])
 
 

@@ -45,7 +45,7 @@ from repo_provider.protocol import line_starts
 if TYPE_CHECKING:
     import tree_sitter
 
-REVISION = "5"
+REVISION = "6"
 """Changes whenever this module, `sections` or a struct they fill would give another outline for the same bytes."""
 
 MAX_BYTES = 4 << 20
