@@ -37,7 +37,6 @@ from repo_provider.settings import (
     Surroundings,
     Typed,
     absolute,
-    instant,
     key_file,
     repository_folders,
     resolve,
@@ -279,12 +278,7 @@ def _around() -> Surroundings:
 
 
 def _as_of(provider: Provider, typed: str) -> str:
-    at = instant(typed)
-    if at is None:
-        at = provider.instant(typed)
-    text = format_instant(at)
-    if text is None:
-        raise BadRequest(f"{typed!r} lies outside the years a timestamp can say", reason="invalid_time")
+    text = str(format_instant(provider.instant(typed)))
     _note(f"as of {text}")
     return text
 

@@ -45,7 +45,7 @@ from repo_provider.protocol import (
     token_cost,
 )
 from repo_provider.repository import Missing, Repository
-from repo_provider.settings import Settings, store_outside
+from repo_provider.settings import Settings, store_outside, typed_instant
 from repo_provider.store import Store
 from repo_provider.workers import Workers
 
@@ -889,9 +889,21 @@ class Provider:
         self._fill(self.now(), report)
         self.store.flush()
 
-    def instant(self, revision: str) -> Instant:
+    def instant(self, typed: str) -> Instant:
+        """What a person means by a time: a timestamp, a date, or a commit of the served line. Raises BadRequest."""
+        at = typed_instant(typed)
+        if at is None:
+            at = self._effective(typed)
+        if format_instant(at) is None:
+            raise BadRequest(f"{typed!r} lies outside the years a timestamp can say", reason="invalid_time")
+        return at
+
+    def _effective(self, revision: str) -> Instant:
         """The effective time of a commit, branch or tag on the served line. Raises BadRequest where it is not one."""
-        tip, commit = self.repository.head(), self.repository.resolve(revision)
+        try:
+            tip, commit = self.repository.head(), self.repository.resolve(revision)
+        except BadRequest as error:
+            raise BadRequest(f"{error}; or a date like 2026-08-09", reason=error.reason) from None
         line = None if tip is None else self.history.line(tip)
         opens = None if line is None or commit not in line.positions else line.window(line.positions[commit])[0]
         if opens is None:

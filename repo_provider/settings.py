@@ -499,7 +499,7 @@ def _names(flag: str, value: str | None, form: re.Pattern[str]) -> tuple[str, ..
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}", re.ASCII)
 
 
-def instant(text: str) -> Instant | None:
+def typed_instant(text: str) -> Instant | None:
     """The instant of an F4 timestamp or a bare date; None where the text can only be a revision.
 
     A bare date is the end of that day, UTC, whatever the clock and the time zone say (fault 27). Raises BadRequest

@@ -18,12 +18,12 @@ from repo_provider.settings import (
     Surroundings,
     Typed,
     absolute,
-    instant,
     read,
     repository_folders,
     resolve,
     store_outside,
     table,
+    typed_instant,
 )
 from tests.faults import fault
 
@@ -264,12 +264,12 @@ def test_a_bare_date_is_the_end_of_that_day_in_utc(monkeypatch: pytest.MonkeyPat
     days = (date(2026, 8, 9) - date(1970, 1, 1)).days
     for zone in ("America/New_York", "UTC", "Asia/Tokyo"):
         monkeypatch.setenv("TZ", zone)
-        assert (days + 1) * DAY - 1 == instant("2026-08-09")
+        assert (days + 1) * DAY - 1 == typed_instant("2026-08-09")
 
 
 def test_a_timestamp_is_itself() -> None:
-    assert 0 == instant("1970-01-01T00:00:00Z")
-    assert 1 == instant("1970-01-01T00:00:01.999Z")
+    assert 0 == typed_instant("1970-01-01T00:00:00Z")
+    assert 1 == typed_instant("1970-01-01T00:00:01.999Z")
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_a_timestamp_is_itself() -> None:
 )  # fmt: skip
 def test_what_looks_like_a_time_and_is_none_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="UTC") as caught:
-        instant(text)
+        typed_instant(text)
     assert "invalid_time" == caught.value.reason
 
 
@@ -286,7 +286,7 @@ def test_what_looks_like_a_time_and_is_none_is_refused(text: str) -> None:
     "text", ["v1.2", "HEAD", "4f2a91c", "refs/tags/2026-08-09", "2026-08-09-hotfix", "", "20260809"]
 )
 def test_what_looks_like_no_time_is_left_for_the_repository_to_resolve(text: str) -> None:
-    assert instant(text) is None
+    assert typed_instant(text) is None
 
 
 # --- documentation ---------------------------------------------------------------------------------------------
