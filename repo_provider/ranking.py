@@ -68,7 +68,7 @@ WEIGHTS: Mapping[str, float] = {
 _NOBODY: Mapping[Path, float] = {}
 SATURATION = 1.2  # BM25's k1
 LENGTH = {"path": 0.5, "messages": 0.3}  # BM25's b, 0.75 elsewhere
-SHORTLIST = 60
+SHORTLIST = 40
 """Files that are looked into: at least so many, and four times as many as frames are asked for, up to MOST_LISTED."""
 MOST_LISTED = 300
 PREVIEW = 400  # rows whose names and traits are looked at before the shortlist is cut
