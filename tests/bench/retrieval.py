@@ -21,6 +21,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from msgspec import Struct
 
 from repo_provider import ranking
 from repo_provider.frames import parse_name
-from repo_provider.protocol import ContextFrame, ContextQuery, parse_range
+from repo_provider.protocol import ContextFrame, ContextQuery, Instant, format_instant, parse_range
 from repo_provider.provider import Provider
 from repo_provider.settings import Settings
 
@@ -216,7 +217,7 @@ def measure_issues(repos: str, store: str | None, file: str, only: frozenset[str
 
     def work(name: str, provider: Provider) -> None:
         for issue in issues[name]:
-            day = str(issue["base_commit_date"]).replace(" ", "T").replace("+00:00", "Z")
+            day = format_instant(Instant(int(datetime.fromisoformat(issue["base_commit_date"]).timestamp())))
             found = ask(provider, issue["problem_statement"], 60, 200_000, day)
             order = list(dict.fromkeys(result.path for result in found))
             ranks = [order.index(path) + 1 for path in issue["gold_files"] if path in order]
