@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from heapq import nlargest
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -101,15 +102,16 @@ def candidates(
     rows = [row for row in _best(score, PREVIEW) if score[row] > 0]
     said: dict[str, float] = {}
     for term, value in zip(matches.terms, information, strict=True):
-        if term[0] != "=":
+        if term[0] != "=" and value:
             said[root(term)] = max(value, said.get(root(term), 0.0))
     whole = frozenset(term[1:] for term in matches.terms if term[0] == "=")
+    everything = sum(said.values()) or 1.0
     most = min(max(SHORTLIST, 4 * plan.max_frames), MOST_LISTED)
     rough = score + WEIGHTS.get("central", 0.0) * central * (words <= 0)
     told: list[tuple[float, int, dict[str, float]]] = []
     for row, known in zip(rows, rough[rows].tolist(), strict=True):
         path = matches.paths[row]
-        of_path = _path_parts(path, said, whole) | _trait_parts(traits(path) - plan.wanted)
+        of_path = _path_parts(path, said, whole, everything) | _trait_parts(traits(path) - plan.wanted)
         told.append((known + total(of_path) if of_path else known, row, of_path))
     least = sorted((about for about, _, _ in told), reverse=True)[:most][-1] - ROUGHLY if told else 0.0
     found = []
@@ -139,14 +141,28 @@ def worth(parts: Mapping[str, float]) -> dict[str, float]:
 
 
 def weigh(plan: Plan, matches: Matches) -> list[float]:
-    """The information of each of the plan's terms in this snapshot: its weight times its inverse document frequency."""
+    """The information of each of the plan's terms in this snapshot: its weight times its inverse document frequency.
+
+    Words that stand nowhere tell no file from another, and a long text is about its heaviest words: the others have
+    none.
+    """
     count = len(matches.paths)
     weights = dict(zip(plan.terms, plan.weights, strict=True))
     result = []
     for i, term in enumerate(matches.terms):
         frequency = max(len(matches.rows[field][i]) for field in ("body", "path"))
-        result.append(weights.get(term, 0.0) * math.log1p((count - frequency + 0.5) / (frequency + 0.5)))
-    return result
+        known = frequency or len(matches.rows["messages"][i])
+        information = math.log1p((count - frequency + 0.5) / (frequency + 0.5)) if known else 0.0
+        result.append(weights.get(term, 0.0) * information)
+    words = [value for term, value in zip(matches.terms, result, strict=True) if term[0] != "="]
+    least = min(nlargest(MOST_WORDS, words), default=0.0)
+    return [
+        value if term[0] == "=" or value >= least else 0.0 for term, value in zip(matches.terms, result, strict=True)
+    ]
+
+
+MOST_WORDS = 16
+"""Words of a question that files are ranked by."""
 
 
 # --- level one -------------------------------------------------------------------------------------------------
@@ -251,21 +267,29 @@ def _roots(words: Sequence[str]) -> tuple[str, ...]:
 
 
 UNSAID = 3.0  # information of a word of a file's name that the question does not say
+MEANT = 8.0
+"""A name counts in full where it says an eighth of the question or more: a long text says most names in passing."""
 
 
-def _path_parts(path: Path, said: Mapping[str, float], whole: frozenset[str]) -> dict[str, float]:
+def _path_parts(path: Path, said: Mapping[str, float], whole: frozenset[str], everything: float) -> dict[str, float]:
     words, folder, joined = _named(path)
     if said.keys().isdisjoint(words) and said.keys().isdisjoint(folder) and joined not in whole:
         return {}
-    everything = sum(said.values()) or 1.0
-    hit = sum([said[word] for word in words if word in said])
+    share = sum(said[word] for word in words if word in said) / everything
+    all_said = joined in whole or (bool(words) and all(word in said for word in words))
     return {
-        "stem": hit / (sum(said.get(word, UNSAID) for word in words) or 1.0),
-        "stem_share": hit / everything,
-        "stem_all": float(joined in whole or (bool(words) and all(word in said for word in words))),
-        "folder": sum(said[word] for word in folder if word in said)
-        / (sum(said.get(word, UNSAID) for word in folder) or 1.0),
+        "stem": _meant(words, said, everything),
+        "stem_share": share,
+        "stem_all": min(1.0, MEANT * share) if all_said else 0.0,
+        "folder": _meant(folder, said, everything),
     }
+
+
+def _meant(name: Sequence[str], said: Mapping[str, float], everything: float) -> float:
+    """How much of a name the question says, less where it says little else of the question."""
+    hit = sum(said[word] for word in name if word in said)
+    unsaid = UNSAID * sum(word not in said for word in name)
+    return min(1.0, MEANT * hit / everything) * hit / (hit + unsaid) if hit else 0.0
 
 
 def _trait_parts(unwanted: frozenset[str]) -> dict[str, float]:
@@ -319,7 +343,6 @@ def _common_tail(parts: Sequence[bytes], path: Path) -> int:
 CELL = 512
 """Bytes of half a block. Blocks are counted in bytes, so that no line table is needed to find the best one."""
 MOST_CELLS = 160  # of one file; beyond it cells grow
-MOST_WORDS = 32  # of the question that are looked for in texts
 HEAD = 1_500
 """Bytes at the start of a file that tell what it is for."""
 
@@ -736,13 +759,12 @@ def _wordlist(plan: Plan, information: Sequence[float]) -> dict[str, float]:
     """The words worth looking for in texts, with their share of the question's information."""
     said = [(t, v) for t, v in zip(plan.terms, information, strict=True) if t[0] != "=" and v > 0]
     everything = sum(v for _, v in said) or 1.0
-    kept = sorted(said, key=lambda item: (-item[1], item[0]))[:MOST_WORDS]
-    return {term: value / everything for term, value in sorted(kept)}
+    return {term: value / everything for term, value in sorted(said)}
 
 
 def calibrated(score: float) -> float:
     """A file's score as something that means the same for every question, above 0 and below 1."""
-    return round(min(1 / (1 + math.exp(-(score - 4.5) / 1.5)), BELOW_ONE), 6)
+    return round(min(1 / (1 + math.exp(-(score - 7) / 3)), BELOW_ONE), 6)
 
 
 BELOW_ONE = 0.99999
