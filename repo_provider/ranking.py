@@ -624,6 +624,15 @@ class _File:
             return Region("snippet", self._first_lines(definition), None)
         return None
 
+    def focus(self, region: Region) -> Span | None:
+        """What to keep of a region that does not fit: the line of its name, else the middle of the question's words."""
+        if region.definition is not None and region.span.start <= region.definition.name_at < region.span.end:
+            return Span(region.definition.name_at, region.definition.name_at + 1)
+        places = self._places_of_words
+        places = places[np.searchsorted(places, region.span.start) : np.searchsorted(places, region.span.end)]
+        middle = int(places[len(places) // 2]) if len(places) else region.span.start
+        return Span(middle, middle + 1)
+
     def _first_lines(self, definition: Definition) -> Span:
         return _whole_lines(
             self.text.data, definition.span.start, min(definition.span.end, definition.span.start + 2 * CELL)
@@ -739,7 +748,7 @@ def rank(
     shown = [one for place, one in enumerate(looked) if place < most or one[2].get("anchor")]
     several = SEVERAL if plan.mixed or "snippet" in plan.kinds else SEVERAL_HEADS
     hits = [
-        _hit(path, file, region, round(score * 0.5**nth, 6), parts)
+        _hit(path, file, region, round(score * 0.7**nth, 6), parts)
         for place, (score, path, parts, file) in enumerate(shown)
         for nth, region in enumerate(file.regions(several if place < LEADING else 1))
     ]
@@ -773,7 +782,8 @@ BELOW_ONE = 0.99999
 
 def _hit(path: Path, file: _File, region: Region, score: float, parts: Mapping[str, float]) -> Hit:
     kind, span, definition = region
+    focus = file.focus(region)
     if definition is None or file.outline is None:
-        return Hit(path, kind, span, score, parts=parts)
+        return Hit(path, kind, span, score, focus=focus, parts=parts)
     twins = [d for d in file.outline.named[definition.name] if d.qualified == definition.qualified]
-    return Hit(path, kind, span, score, definition.qualified, twins.index(definition), parts=parts)
+    return Hit(path, kind, span, score, definition.qualified, twins.index(definition), focus, parts=parts)

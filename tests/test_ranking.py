@@ -74,3 +74,13 @@ def test_words_are_found_where_they_begin(data: bytes, words: set[str]) -> None:
         for at in range(len(data))
         if lower.startswith(word, at) and begins(data, at)
     ]
+
+
+def test_where_a_definition_does_not_fit_its_signature_is_what_is_shown() -> None:
+    comment = "".join(f"// line {number} of what it is good for, and of when it is not\n" for number in range(25))
+    code = f"package far\n\n{comment}func zebraGateway(total int) int {{\n\treturn total + 1\n}}\n"
+    made = make_repo([("2026-01-01", {"far.go": code})])
+    opened = Provider(Settings(path=str(made.path), workers=1))
+    (frame,) = opened.query(ContextQuery(goal="zebra gateway", kinds=("snippet",), max_frames=1, max_tokens=60)).frames
+    opened.close()
+    assert "func zebraGateway" in frame.content
