@@ -643,24 +643,39 @@ class History:
 
     def _landed(self, served: CommitId, tip: CommitId, limit: int, deadline: float | None) -> dict[CommitId, Instant]:
         """The newest commits and when each came to be on the line: with the first commit there that reaches it."""
-        of = _key(self.repository.shallow(), tip) + limit.to_bytes(4, "big")
-        place = os.fsencode(self.repository.head_name())  # one row a branch: only its tip's are worth keeping
-        kept = None if self.store is None or served != tip else self.store.get_many("newest", [place]).get(place)
-        if kept is not None:
-            with suppress(DecodeError, ValueError):
-                whose, pairs = _landed_decoder.decode(kept)
-                if whose == of:
-                    self._landings = tip, limit, dict(pairs)
-                    return self._landings[2]
+        known = self._known_landings(tip, limit) if served == tip else None
+        if known is not None:
+            return known
         line = self.line(served, deadline)
         found = self._landed_upon(line, limit) if served == tip else None
         if found is None:
             found = self._land(line, tip, limit, deadline)
         if served == tip:
-            self._landings = line.commits[-1], limit, found
+            self._landings = tip, limit, found
             if self.store is not None and self._lasting(line):
-                self.store.put_many("newest", {place: _encoder.encode((of, list(found.items())))})
+                self.store.put_many("newest", {self._branch: _encoder.encode((self._of(tip, limit), [*found.items()]))})
         return found
+
+    @property
+    def _branch(self) -> bytes:
+        """What landings are stored under: one row a branch, since only its tip's are worth keeping."""
+        return os.fsencode(self.repository.head_name())
+
+    def _of(self, tip: CommitId, limit: int) -> bytes:
+        return _key(self.repository.shallow(), tip) + limit.to_bytes(4, "big")
+
+    def _known_landings(self, tip: CommitId, limit: int) -> dict[CommitId, Instant] | None:
+        """What was worked out for this commit before, here or in the store."""
+        if self._landings[:2] == (tip, limit):
+            return self._landings[2]
+        kept = None if self.store is None else self.store.get_many("newest", [self._branch]).get(self._branch)
+        if kept is not None:
+            with suppress(DecodeError, ValueError):
+                whose, pairs = _landed_decoder.decode(kept)
+                if whose == self._of(tip, limit):
+                    self._landings = tip, limit, dict(pairs)
+                    return self._landings[2]
+        return None
 
     def _landed_upon(self, line: Line, limit: int) -> dict[CommitId, Instant] | None:
         """The same for a commit right upon the one it was last worked out for: the walk goes on from there."""
@@ -707,6 +722,8 @@ class History:
 
         Raises Missing where some of that history is not here and the rest does not have the commit.
         """
+        if commit in (self._known_landings(tip, MESSAGES) or ()):
+            return True
         shallow = self.repository.shallow()
         seen, pending = {tip}, [(0, tip)]  # parents of the newest first: what is asked for is seldom old
         whole = True

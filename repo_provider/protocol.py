@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Sequence
 from datetime import date
+from io import BytesIO
 from itertools import accumulate
 from time import gmtime
 from typing import Annotated, Literal, NewType, TypeAlias
@@ -245,10 +246,8 @@ def _line_number(digits: str) -> int:
 
 def line_starts(data: bytes) -> list[int]:
     """0-based byte offset of the start of every line (F17: a line ends after each LF, a final LF opens none)."""
-    starts = [0, *accumulate([len(line) + 1 for line in data.split(b"\n")])]
+    starts = [0, *accumulate(map(len, BytesIO(data)))]
     starts.pop()
-    if starts[-1] == len(data):
-        starts.pop()
     return starts
 
 
