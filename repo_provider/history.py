@@ -42,6 +42,9 @@ MESSAGES = 8000
 AT_ONCE = 16
 """Parts worked out at a time."""
 
+FORESEEN = 1 << 15
+"""How many of the newest commits' messages are read ahead, for questions about instants to come."""
+
 MANY = 1024
 """Messages to read for which other processes are worth their way."""
 
@@ -567,6 +570,28 @@ class History:
                     self._messages.popitem(last=False)
         return known
 
+    def foresee(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Put into the store what the first question about a past instant would have to read: once for a branch.
+
+        Later commits need nothing more, since each was among the newest before it was among the old.
+        """
+        tip, place = self.repository.head(), b"foreseen " + self._branch
+        if tip is None or self.store is None or self.bulk is None:
+            return
+        line = self.line(tip)
+        upto = self.store.get_many("newest", [place]).get(place)
+        if upto in line.positions or not self._lasting(line):
+            return
+        with suppress(Missing):
+            commits = self._newest(tip, FORESEEN, None)[1][MESSAGES:]
+            for start in range(0, len(commits), AT_ONCE * STEP):
+                if stop():
+                    return
+                some = commits[start : start + AT_ONCE * STEP]
+                known = self.store.get_many("messages", some)
+                self._work_out_in_bulk([commit for commit in some if commit not in known], None)
+            self.store.put_many("newest", {place: tip})
+
     def _newest(
         self, tip: CommitId, limit: int, deadline: float | None
     ) -> tuple[dict[CommitId, tuple[CommitId, ...]], list[CommitId]]:
@@ -601,6 +626,8 @@ class History:
         missing = [commit for commit in commits if commit not in found]
         if self.bulk is not None and len(missing) > MANY:
             helped = self._work_out_in_bulk(missing, deadline)
+            self._message.update(helped)
+            check(deadline)
             found |= helped
             missing = [commit for commit in missing if commit not in helped]
         for start in range(0, len(missing), STEP):
@@ -621,8 +648,6 @@ class History:
                 if self.store is not None:
                     kept = {message.commit: _encoder.encode(message) for message in answer.messages}
                     self.store.put_many("messages", {key: kept[key] for key in answer.lasting})
-        self._message.update(found)
-        check(deadline)
         return found
 
     def _work_out(self, commits: Sequence[CommitId], deadline: float | None) -> dict[CommitId, Message]:

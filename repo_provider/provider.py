@@ -164,6 +164,7 @@ class Provider:
         self.corpus.keep()
         self.history.build(lambda: self._closed)
         self.corpus.outline_all(survey, report)
+        self.history.foresee(lambda: self._closed)
 
     def prune(self) -> bool:
         """Forget what no ref, commit or working tree leads to any more; False where another process has the store."""

@@ -60,7 +60,6 @@ def count(data: bytes) -> Counter[str]:
     return total
 
 
-@lru_cache(maxsize=1 << 17)
 def terms(identifier: bytes) -> tuple[str, ...]:
     """The index terms of one identifier: its stemmed subwords and, where it has several, itself as a whole."""
     parts = subwords(identifier[:_LONGEST].decode("utf-8", "ignore"))

@@ -659,6 +659,33 @@ def test_a_warm_store_and_a_damaged_one_say_what_none_says(rubbish: bytes, monke
     assert expected == told(history(made, store), instants)
 
 
+def test_what_questions_about_the_past_need_is_read_ahead_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_module, "MESSAGES", 10)
+    monkeypatch.setattr(history_module, "STEP", 4)
+    made = line_of(make_repo(), [{"a.py": f"{number}\n"} for number in range(40)])
+    store = Memory()
+    running = history(made, store)
+    tasks: list[str] = []
+
+    def helping(task: str, payloads: Sequence[bytes], deadline: float | None) -> list[bytes | None]:
+        tasks.append(task)
+        return by_ourselves(task, payloads, deadline)
+
+    running.bulk = helping
+    running.foresee(stop=lambda: True)
+    assert not tasks
+    running.foresee()
+    read = {key for table, key in store.kept if table == "messages"}
+    assert set(made.commits[:26]) == read  # all but the newest ten, and a payload's four that were lost
+    asked = len(tasks)
+    running.foresee()
+    made.commit("2027-01-01", {"a.py": "new\n"})
+    running.foresee()
+    assert asked == len(tasks)
+    seen = snapshot(running, "2026-01-20")
+    assert history(made).messages(seen, 10) == running.messages(seen, 10)
+
+
 def test_after_a_new_tip_only_the_difference_is_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_module, "PART", 8)
     monkeypatch.setattr(history_module, "STEP", 4)
