@@ -412,9 +412,13 @@ class Corpus:
 
     def outline(self, path: Path, text: Text) -> Outline | None:
         """One file's outline; None where its parser had to be stopped."""
-        facts = self._facts.get(text.blob + path) or _facts_about(path, text)
-        found = self.outlines({path: text}, {path: facts}, None)
-        return None if found.lost else found.outlines.get(path)
+        return self.outlines_of({path: text}).get(path)
+
+    def outlines_of(self, texts: Mapping[Path, Text]) -> dict[Path, Outline]:
+        """The outlines of these files, whatever they are, but for those whose parser had to be stopped."""
+        facts = {path: self._facts.get(text.blob + path) or _facts_about(path, text) for path, text in texts.items()}
+        found = self.outlines(texts, facts, None)
+        return {path: outline for path, outline in found.outlines.items() if path not in found.lost}
 
     def outline_all(self, survey: Survey, report: Report | None = None) -> None:
         """Parse whatever of a snapshot was not parsed yet, giving way to questions; changes speed, never an answer."""

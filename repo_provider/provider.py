@@ -725,6 +725,7 @@ class Provider:
     def verify(self, held: Sequence[FrameId]) -> list[FrameVerdict]:
         """What has become of each frame (V3), a function of the repository and the identities alone (P4)."""
         resolver = _Resolver(self)
+        resolver.look_ahead([frame for frame in held if frame.provider_id == self.settings.name])
         return [frames.verdict(frame, self.settings.name, resolver) for frame in held]
 
     # --- one place ----------------------------------------------------------------------------------------------
@@ -1029,6 +1030,20 @@ class _Resolver:
         above = (path[:end] for end in (*(at for at, byte in enumerate(path) if byte == 47), len(path)))
         lost = not set(snapshot.skipped.get("missing_object", ())).isdisjoint(above)
         return "unknown" if there or kept_back or (lost and self._provider.repository.promised) else "gone"
+
+    def look_ahead(self, held: Sequence[FrameId]) -> None:
+        """Find the outlines that frames of named regions need, many at a time."""
+        names = (frames.parse_name(frame.frame_id) for frame in held)
+        wanted: dict[CommitId | None, dict[Path, None]] = {}
+        for name in names:
+            if name is not None and name.name is not None:
+                wanted.setdefault(name.commit, {})[name.path] = None
+        for commit, paths in wanted.items():
+            for start in range(0, len(paths), OUTLINED):
+                some = islice(paths, start, start + OUTLINED)
+                texts = {path: text for path in some if isinstance(text := self.text(path, commit), Text)}
+                outlines = self._provider.corpus.outlines_of(texts)
+                self._outlines |= {(path, commit): outlines.get(path) for path in texts}
 
     def outline(self, path: Path, commit: CommitId | None) -> Outline | None:
         place = path, commit

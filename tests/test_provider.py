@@ -6,7 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repo_provider import wire
+from repo_provider.corpus import Corpus, Facts, Outlined
 from repo_provider.errors import BadRequest, BudgetUnsatisfiable, Unavailable, UnsupportedKind
+from repo_provider.model import Path as ModelPath
 from repo_provider.model import Text
 from repo_provider.protocol import (
     ContextFrame,
@@ -30,7 +32,7 @@ from repo_provider.protocol import (
 from repo_provider.provider import Provider
 from repo_provider.settings import Settings
 from repo_provider.versions import versions
-from tests.repos import Made, git, make_repo, needs_git
+from tests.repos import Files, Made, git, make_repo, needs_git
 from tests.spec import requirement
 
 RETRY = '''"""Retries with a limit."""
@@ -379,6 +381,27 @@ def test_a_fresh_process_gives_the_same_verdicts(made: Made, provider: Provider)
     fresh = serving(made)
     assert here == list(fresh.verify(held(frames)))
     fresh.close()
+
+
+def test_the_outlines_that_verdicts_need_are_found_together(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    definitions: Files = {f"src/d{n}.py": f"def delayed_{n}(limit):\n    return limit + {n}\n" for n in range(12)}
+    made.commit("2026-03-01", definitions)
+    asked = serving(made)
+    own = [FrameId("repo-provider", f"snippet:src/d{n}.py#delayed_{n}", "sha256:" + "0" * 64) for n in range(12)]
+    foreign = [FrameId("another", "snippet:src/d1.py#delayed_1", "sha256:" + "0" * 64)]
+    together: list[int] = []
+    outlines = Corpus.outlines
+
+    def counting(
+        of: Corpus, texts: Mapping[ModelPath, Text], facts: Mapping[ModelPath, Facts], deadline: float | None
+    ) -> Outlined:
+        together.append(len(texts))
+        return outlines(of, texts, facts, deadline)
+
+    monkeypatch.setattr(Corpus, "outlines", counting)
+    assert ["stale"] * 12 + ["unknown"] == [verdict.status for verdict in asked.verify(own + foreign)]
+    assert [12] == together
+    asked.close()
 
 
 def test_an_as_of_frame_is_gone_with_its_commit_off_the_line(made: Made, provider: Provider) -> None:
