@@ -97,7 +97,7 @@ def _braces(pattern: str, typed: str) -> list[str]:
 
 
 def _outside_brackets(pattern: str, character: str) -> int | None:
-    bare = re.sub(r"\[[!^]?\]?[^\]]*\]", lambda found: "x" * len(found[0]), pattern)
+    bare = re.sub(r"\[[!^]?\]?[^\]]*+(?:\]|\Z)", lambda found: "x" * len(found[0]), pattern)
     return bare.find(character) if character in bare else None
 
 

@@ -259,12 +259,12 @@ def _is_namespace(outline: Outline, name: str) -> bool:
 
 _FUNCTIONS = frozenset(("function", "method", "test"))
 _RELATIONS = {"call": "code.calls"}
-_JOINT = re.compile(r"\?*\.|::|->|\\|#|/")
+_JOINT = re.compile(r"(?<!\?)\?*+\.|::|->|\\|#|/")
 _SELF = frozenset(("self", "this", "cls", "Self", "static", "$this", "@"))
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+")
 _ACCESSORS = frozenset("get set is has to of on add for with start starts end ends".split())
 _CODE = re.compile(
-    r"`+([^`\n]{2,120})`+|(?<![\w/.])([\w$./~-]+/[\w.-]+\.\w{1,8})\b|\b([A-Za-z_]\w*(?:(?:\.|::|#|->)\w+)*)"
+    r"(?<!`)`++([^`\n]{2,120})`++|(?<![\w$./~-])([\w$./~-]+/[\w.-]+\.\w{1,8})\b|\b([A-Za-z_]\w*(?:(?:\.|::|#|->)\w+)*)"
 )
 _CALLED = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->|\\)[A-Za-z_$][\w$]*)*")
 
@@ -599,7 +599,7 @@ def _lines(text: Text, one: Definition) -> str:
     return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
-_MARKS = re.compile(r"^[\s/*#:!;%\"'<>{}|=~-]+|[\s*/\"'#{}|=~-]+$")
+_MARKS = re.compile(r"^[\s/*#:!;%\"'<>{}|=~-]+|(?<![\s*/\"'#{}|=~-])[\s*/\"'#{}|=~-]++$")
 
 
 def _said(text: Text, one: Definition) -> str:

@@ -221,7 +221,7 @@ class Modules:
         """Module path -> folder of its go.mod."""
         found: dict[str, bytes] = {}
         for folder, path in self._configs(rb"go\.mod"):
-            if named := re.search(rb'^\s*module\s+"?([^\s"]+)', self._read(path) or b"", re.M):
+            if named := re.search(rb'^[ \t]*+module[ \t]++"?([^\s"]+)', self._read(path) or b"", re.M):
                 found.setdefault(named[1].decode("utf-8", "replace"), folder)
         return found
 

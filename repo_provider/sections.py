@@ -151,9 +151,9 @@ def _outside_fences(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
 
 def _plain(title: bytes) -> bytes:
     """A heading's words without markup: links become their text, code its content; anchors and tags go."""
-    title = re.sub(rb"!?\[([^\]\n]*)\](?:\([^()\n]*\)|\[[^\]\n]*\])?", rb"\1", title)
+    title = re.sub(rb"!?\[([^\]\n]*+)\](?:\([^()\n]*\)|\[[^\]\n]*\])?|(\[[^\]\n]*+\Z)", rb"\1\2", title)
     title = _HTML_TAG.sub(b"", title)
-    title = re.sub(rb"[ \t]*\{#[^{}\n]*\}[ \t]*\Z", b"", title)
+    title = re.sub(rb"(?<![ \t])[ \t]*+\{#[^{}\n]*\}[ \t]*\Z", b"", title)
     return title.replace(b"`", b"").replace(b"**", b"").strip()
 
 

@@ -969,7 +969,7 @@ class _Importing(Struct):
 
 
 _NAMED = re.compile(r"(\w+)\s*=\s*([^=>].*)")
-_ALIAS = re.compile(r"\s+(?:as|=>)\s+")
+_ALIAS = re.compile(r"(?<!\s)\s+(?:as|=>)\s+")
 
 
 def _aliased(module: str) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -24,7 +24,7 @@ _LONGEST = 200
 
 _PART = re.compile(
     r"""[A-Z]{2,}s(?![a-z])                                     # URLs, IDs
-      | (?:[A-Z]+(?![a-z])|[A-Z]?[a-z]+)(?:\d+(?!\d*[A-Z]+(?![a-z])))?  # HTTP, Http, http, utf8, but the 2 of parse2FA
+      | (?:[A-Z]+(?![a-z])|[A-Z]?[a-z]+)(?:\d++(?![A-Z]+(?![a-z])))?  # HTTP, Http, http, utf8, but the 2 of parse2FA
       | \d+(?:[A-Z]+(?![a-z]))?                                 # 404, 2FA
     """,
     re.VERBOSE | re.ASCII,

@@ -6,8 +6,6 @@ the difference is read before it is committed.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,25 +30,6 @@ def test_a_sample_has_exactly_the_outline_we_say(sample: Path, update: bool) -> 
 @pytest.mark.parametrize("language", sorted(files.languages()))
 def test_every_language_has_a_sample(language: str) -> None:
     assert language in {path.parent.name for path in FOUND}
-
-
-LONG_LINES = """
-from repo_provider import syntax
-from repo_provider.files import languages
-repeated = ["a", " ", "\\t", "a ", "a.", "a::", "(", '"', "<", "<a", "a,", "[]", "@a ", "1", "=", "-", "public ", "\\n"]
-for language in languages().values():
-    for before in ("", "a", "public a", "def ", '"'):
-        for unit in repeated:
-            line = (before + unit * (5_000 // len(unit)) + chr(1)).encode()
-            language.names(line)
-            if language.outline.get("engine") == "lines":
-                for rule in syntax._rules(language.name):
-                    rule.pattern.match(line)
-"""
-
-
-def test_no_line_pattern_backtracks_without_end() -> None:
-    subprocess.run([sys.executable, "-c", LONG_LINES], check=True, timeout=300)  # seconds; hours where one does
 
 
 @pytest.mark.parametrize("sample", FOUND, ids=lambda path: str(path.relative_to(SAMPLES)))

@@ -23,7 +23,8 @@
     (array_declarator declarator: (identifier) @name)
     (array_declarator declarator: (array_declarator declarator: (identifier) @name))
     (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))] value: (_) @body)]) @definition.variable)
-(preproc_if (declaration (storage_class_specifier) declarator: [
+; `#like?` stands for (storage_class_specifier): with it, compiling the query takes 8 seconds in every new worker.
+((preproc_if (declaration declarator: [
   (identifier) @name
   (pointer_declarator declarator: (identifier) @name)
   (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
@@ -39,7 +40,8 @@
     (array_declarator declarator: (identifier) @name)
     (array_declarator declarator: (array_declarator declarator: (identifier) @name))
     (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))] value: (_) @body)]) @definition.variable)
-(preproc_ifdef (declaration (storage_class_specifier) declarator: [
+  (#like? @definition.variable "^(?:[A-Za-z_]+[ \t]+){0,3}?(?:static|extern|auto|register|inline|__inline|__inline__|__forceinline|thread_local|__thread)[^A-Za-z0-9_]"))
+((preproc_ifdef (declaration declarator: [
   (identifier) @name
   (pointer_declarator declarator: (identifier) @name)
   (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
@@ -55,7 +57,8 @@
     (array_declarator declarator: (identifier) @name)
     (array_declarator declarator: (array_declarator declarator: (identifier) @name))
     (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))] value: (_) @body)]) @definition.variable)
-(preproc_else (declaration (storage_class_specifier) declarator: [
+  (#like? @definition.variable "^(?:[A-Za-z_]+[ \t]+){0,3}?(?:static|extern|auto|register|inline|__inline|__inline__|__forceinline|thread_local|__thread)[^A-Za-z0-9_]"))
+((preproc_else (declaration declarator: [
   (identifier) @name
   (pointer_declarator declarator: (identifier) @name)
   (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
@@ -71,7 +74,8 @@
     (array_declarator declarator: (identifier) @name)
     (array_declarator declarator: (array_declarator declarator: (identifier) @name))
     (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))] value: (_) @body)]) @definition.variable)
-(preproc_elif (declaration (storage_class_specifier) declarator: [
+  (#like? @definition.variable "^(?:[A-Za-z_]+[ \t]+){0,3}?(?:static|extern|auto|register|inline|__inline|__inline__|__forceinline|thread_local|__thread)[^A-Za-z0-9_]"))
+((preproc_elif (declaration declarator: [
   (identifier) @name
   (pointer_declarator declarator: (identifier) @name)
   (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))
@@ -87,6 +91,7 @@
     (array_declarator declarator: (identifier) @name)
     (array_declarator declarator: (array_declarator declarator: (identifier) @name))
     (function_declarator declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @name)))] value: (_) @body)]) @definition.variable)
+  (#like? @definition.variable "^(?:[A-Za-z_]+[ \t]+){0,3}?(?:static|extern|auto|register|inline|__inline|__inline__|__forceinline|thread_local|__thread)[^A-Za-z0-9_]"))
 
 (function_definition declarator: (function_declarator declarator: (identifier) @name) body: (_) @body) @definition.function
 (function_definition declarator: (pointer_declarator
